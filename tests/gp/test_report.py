@@ -87,6 +87,8 @@ def test_axes_are_labelled_and_bands_have_a_legend(drawn: Any):
     assert (task.get_xlabel(), task.get_ylabel()) == ("day", "sold")
     legend = [text.get_text() for text in task.get_legend().get_texts()]
     assert legend == ["observation ±2 sd", "function ±2 sd", "mean", "data"]
+    figure.draw_without_rendering()
+    assert task.get_legend().get_window_extent().y0 > task.title.get_window_extent().y1  # it hides nothing
 
 
 @pytest.mark.parametrize("form", ["table", "arrays"])

@@ -42,7 +42,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     summary = invoke("wpo", "train", "--data", "8gaussians", "--samples", "300", "--out", str(out), *TINY, *CPU)
     assert [summary[name] for name in ("centers", "dimensions", "steps", "strategy")] == [20, 2, 6, "single"]
     assert summary["pictures"] == [str(out / "wpo.png")] and (out / "wpo.png").exists()
-    assert {"loss", "log_likelihood", "sliced_wasserstein", "neighbor_distance_ratio"} < set(summary)
+    assert {"score_matching_loss", "log_likelihood", "sliced_wasserstein", "neighbor_distance_ratio"} < set(summary)
     assert {"predicted_peak_bytes", "observed_peak_bytes", "seconds"} < set(summary)
     return out
 

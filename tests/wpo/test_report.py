@@ -29,5 +29,7 @@ def test_what_is_drawn(d: int, image_shape: tuple[int, int, int] | None, titles:
     drawn = [axes.get_title() for axes in figure.axes]
     assert all(any(title in other for other in drawn) for title in titles)
     assert {"loss, in standardized units", "log-likelihood of held-out rows"} < set(drawn)
+    with_values = [axes for axes in figure.axes if axes.axison]
+    assert all(axes.get_ylabel() for axes in with_values)
     assert made.metrics["predicted_peak_bytes"] == result.plan.predicted
     assert made.tables["history"].num_rows == len(result.history)

@@ -104,8 +104,10 @@ def _task(axes: Any, fit: Fit, task: int, legend: bool) -> None:
     axes.plot(positions, mean, color=BLUE, lw=1.5, label="mean")
     axes.plot(where, y, "o", color="#333333", ms=3, label="data")
     axes.set_ylabel(labels.target, fontsize=8, parse_math=False)
-    if legend:
-        axes.legend(loc="best", frameon=False, fontsize=7, ncols=2)
+    if legend:  # above the title, where it hides no fit
+        above = 1.03 + 0.055 * (1 + title.count("\n"))
+        narrow = {"columnspacing": 1.0, "handlelength": 1.6, "borderaxespad": 0.0}  # as wide as the panel
+        axes.legend(loc="lower left", bbox_to_anchor=(0.0, above), frameon=False, fontsize=8, ncols=4, **narrow)
 
 
 def _dates(axes: Any) -> None:

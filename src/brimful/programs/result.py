@@ -111,7 +111,7 @@ class ProgramResult(Result):
             "operations_merged": self.merged,
             "samples": len(self.samples),
             "executor": self.executor,
-            "sequential_share": self.usage.sequential_share,
+            "sequential_share": self.usage.sequential_share if self.usage.operations else None,
             "flagged": len(self.messages),
             "tasks": len({sample.task for sample in self.samples}),
             "solved": len(solved),

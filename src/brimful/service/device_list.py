@@ -17,7 +17,7 @@ def list_devices(inventory: Inventory, store: Store) -> list[dict[str, Any]]:
     used = total(lease.amount for lease in leases)
     listed = []
     for device in present:
-        amounts = [(lease.job, lease.amount.bytes.get(device.name, 0)) for lease in leases]
+        amounts = sorted((lease.job, lease.amount.bytes.get(device.name, 0)) for lease in leases)  # oldest first
         values = {
             "device": device.name,
             "name": device.model,
@@ -27,7 +27,7 @@ def list_devices(inventory: Inventory, store: Store) -> list[dict[str, Any]]:
             "leased_bytes": used.bytes.get(device.name, 0),
             "utilisation": device.utilisation,
             "watts": device.watts,
-            "jobs": [_of_job(id, jobs.get(id), size) for id, size in amounts if size],
+            "jobs": [_of_job(device.name, id, jobs.get(id), size) for id, size in amounts if size],
         }
         if device.name == CPU:
             values |= {"cores": capacity.cores, "leased_cores": used.cores}
@@ -35,6 +35,8 @@ def list_devices(inventory: Inventory, store: Store) -> list[dict[str, Any]]:
     return listed
 
 
-def _of_job(id: str, job: Job | None, leased: int) -> dict[str, Any]:
-    used = None if job is None else job.progress.used
+def _of_job(device: str, id: str, job: Job | None, leased: int) -> dict[str, Any]:
+    """What a job has leased and uses of a device; of the CPU's memory, all of its process."""
+    progress = None if job is None else job.progress
+    used = progress and (progress.process if device == CPU else progress.used)
     return {"id": id, "job_name": "" if job is None else job.request.name, "bytes": leased, "used_bytes": used}

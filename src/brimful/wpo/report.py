@@ -15,6 +15,8 @@ from ..core.declare.report import Report
 from .result import WPOResult
 
 _GRAY = "#555555"
+_DATA = {"marker": "o", "ms": 4.5, "mfc": "none", "mec": BLUE, "mew": 0.8, "alpha": 0.75}
+_SAMPLES = {"marker": "x", "ms": 3.5, "mec": RED, "mew": 0.9, "alpha": 0.75}
 _COLUMNS = 6  # images in a row
 _GRID = 120  # points of the density along each axis
 
@@ -32,12 +34,15 @@ def report(result: WPOResult) -> Report:
 
 
 def _draw(result: WPOResult) -> Any:
-    figure = figure_of(17, 8.4)
+    figure = figure_of(17, 8.8)
+    figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
     (samples, *panels), (losses, likelihood, memory, distances) = figure.subplots(2, 4)
     rows, d = result.report_samples, result.model.d
     data_nd, samples_nd = _principal_components(rows.held_out_nd, rows.samples_nd)
     _draw_columns(samples, data_nd, samples_nd, 0, 1)
     samples.set_title("held-out data and samples" + (", first two principal components" if d > 2 else ""))
+    if d > 2:
+        samples.set(xlabel="first component", ylabel="second component")
     if result.image_shape is not None:
         images = {
             "held-out data": rows.held_out_nd,
@@ -62,6 +67,9 @@ def _draw(result: WPOResult) -> Any:
     ratio = result.scores.neighbor_distance_ratio
     distances.set_title(f"distance to the nearest known row (ratio {ratio:.2f})")  # small where samples are memorized
     _draw_histograms(distances, rows.held_out_distance_n, rows.sample_distance_n)
+    distances.set(xlabel="distance", ylabel="density")
+    for axes in figure.axes:
+        axes.title.set_fontsize(10)  # panels are narrow
     title = f"{len(result.model.standardized_Kd)} centers of {d} dimensions: {result.scores}"
     return add_legends(figure, f"{result.settings.get('data', 'wpo')}: {title}")
 
@@ -81,11 +89,12 @@ def _draw_columns(axes: Any, data_nd: Tensor, samples_nd: Tensor, first: int, se
     axes.set_title(f"columns {first} and {second}")
     if data_nd.shape[1] == 1:
         _draw_histograms(axes, data_nd[:, 0], samples_nd[:, 0])
+        axes.set(xlabel="column 0", ylabel="density")
     elif len(data_nd):
-        for rows_nd, color, name in ((data_nd, _GRAY, "data"), (samples_nd, RED, "samples")):
-            axes.plot(*rows_nd[:, [first, second]].mT.numpy(), ".", color=color, ms=2, alpha=0.6, label=name)
+        for rows_nd, name, marker in ((data_nd, "held-out data", _DATA), (samples_nd, "samples", _SAMPLES)):
+            axes.plot(*rows_nd[:, [first, second]].mT.numpy(), ls="", label=name, **marker)
         low, high = _limits(data_nd[:, [first, second]])
-        axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+        axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel=f"column {first}", ylabel=f"column {second}")
 
 
 def _draw_histograms(axes: Any, data_n: Tensor, samples_n: Tensor) -> None:
@@ -113,7 +122,8 @@ def _draw_density(axes: Any, result: WPOResult, low: np.ndarray, high: np.ndarra
     points = _grid(low, high, _GRID)
     density = result.model.log_prob(points.reshape(-1, 2)).double().exp().cpu().numpy()
     axes.pcolormesh(*np.moveaxis(points, -1, 0), density.reshape(_GRID, _GRID), cmap="magma", rasterized=True)
-    axes.set(title="density", xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    axes.set_title("density")
+    _set_plane(axes, low, high)
 
 
 @torch.no_grad()
@@ -124,13 +134,17 @@ def _draw_score(axes: Any, result: WPOResult, low: np.ndarray, high: np.ndarray,
     arrows = s / np.maximum(norm, 1e-12)[:, None] * np.sqrt(norm / max(norm.max(), 1e-12))[:, None]
     axes.quiver(*points.T, *arrows.T, norm, cmap="viridis", scale=22, width=0.004)
     title = ("score" if t == 0 else f"score at t = {t:.2g}") + ", arrows of length √norm"
-    axes.set_title(title, fontsize=10)  # panels are narrow
-    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    axes.set_title(title)
+    _set_plane(axes, low, high)
+
+
+def _set_plane(axes: Any, low: np.ndarray, high: np.ndarray) -> None:
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="column 0", ylabel="column 1")
 
 
 def _draw_images(axes: Any, rows_nd: Tensor, image_shape: tuple[int, int, int], title: str) -> None:
     axes.set_axis_off()
-    axes.set_title(title, fontsize=10)
+    axes.set_title(title)
     images = rows_nd[: 4 * _COLUMNS].float().reshape(-1, *image_shape).clamp(0, 1)
     if len(images):
         gray = image_shape[0] == 1
@@ -143,8 +157,8 @@ def _draw_images(axes: Any, rows_nd: Tensor, image_shape: tuple[int, int, int], 
 
 def _draw_losses(losses: Any, likelihood: Any, result: WPOResult) -> None:
     curve, steps = result.curve, [row["step"] for row in result.history]
-    losses.set(title="loss, in standardized units", xlabel="step")
-    likelihood.set(title="log-likelihood of held-out rows", xlabel="step")
+    losses.set(title="loss, in standardized units", xlabel="step", ylabel="loss")
+    likelihood.set(title="log-likelihood of held-out rows", xlabel="step", ylabel="mean per row, nats")
     if len(curve):
         losses.plot(range(1, len(curve) + 1), curve[:, 0], color=BLUE, alpha=0.25, lw=0.7)
         low, high = np.nanquantile(curve[:, 0], (0.01, 0.99))
@@ -166,4 +180,4 @@ def _draw_memory(axes: Any, result: WPOResult) -> None:
         axes.bar(x, size / 1e6, color=color)
         axes.annotate(format_bytes(size), (x, size / 1e6), ha="center", va="bottom", fontsize=8)
     axes.set_xticks(range(3), ("by part", "predicted", "observed"))
-    axes.set(title=f"peak memory, MB: {result.plan.strategy}, chunks of {result.plan.batch}")
+    axes.set(title=f"peak memory: {result.plan.strategy}, chunks of {result.plan.batch}", ylabel="MB")

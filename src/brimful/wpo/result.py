@@ -40,6 +40,7 @@ class WPOResult(Result):
     image_shape: ImageShape | None = None
 
     def summary(self) -> dict[str, Any]:
+        scores = asdict(self.scores)
         return {
             "data": self.settings.get("data"),
             "centers": len(self.model.standardized_Kd),
@@ -50,6 +51,7 @@ class WPOResult(Result):
             "accumulation_steps": self.settings["accumulation_steps"],
             "steps": len(self.curve),
             "best_epoch": self.best_epoch + 1,
-            **asdict(self.scores),
+            "score_matching_loss": scores.pop("loss"),  # beside curves of the loss that was trained by
+            **scores,
             **Result.summary(self),
         }

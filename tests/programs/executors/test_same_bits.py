@@ -64,7 +64,8 @@ def test_an_operation_of_a_user_runs_row_by_row(own: None):
     assert same(*runs)
     used = runs[0].usage.operations
     assert (used["tall"].rows, used["tall"].sequential) == (12, 12) and used["fill"].rows == 12
-    assert runs[0].usage.sequential_share > 0
+    assert runs[0].summary()["sequential_share"] == runs[0].usage.sequential_share > 0
+    assert runs[1].summary()["sequential_share"] is None  # there was no batch
 
 
 def test_a_run_goes_on_by_the_other_executor(tmp_path: Path):

@@ -41,7 +41,8 @@ def test_a_curve_grows_while_the_job_is_paused_resumed_and_cancelled(server: Das
     grown(page, grown(page, 0))
     page.evaluate(f"() => {{ window.modelBefore = {MODEL}; }}")
     page.wait_for_selector("dt:has-text('Stall share')")
-    page.wait_for_selector("dt:has-text('Data tier') + dd:text-matches('.')")
+    page.wait_for_selector("[aria-label='The plan, table'] tr:has-text('Data tier') td:text-matches('.')")
+    page.wait_for_selector(".details:has-text('priority 0, on cpu, 1 core') time >> nth=1")  # created, and started
     page.wait_for_selector("[aria-label=Log]:has-text('epoch')")
     page.wait_for_selector("[data-metric='utilisation, %'] .plot canvas")  # sampled on a CPU too
     page.click("button:has-text('Pause')")
@@ -201,7 +202,14 @@ def test_a_finished_job_shows_its_plan_options_files_and_picture(server: Dashboa
         page.wait_for_selector(f"[aria-label='Copy as {name}']:has-text('Copied')")
         text = page.locator(f"[aria-label='This job as {name}']").inner_text()
         assert page.evaluate("navigator.clipboard.readText()") == text and "40" in text
-    assert page.locator("section[aria-label=Files] a").count() > 0
+    files = page.locator("section[aria-label=Files]")
+    kinds = files.locator("> div > .scroll tbody tr").all_inner_texts()
+    assert kinds[0].endswith("picture") and not any("lock" in kind or "/" in kind for kind in kinds)
+    assert files.locator("details a:has-text('lock')").count() == 1
+    assert page.locator(".curve-tools").count() == 0  # it reports no metrics
+    page.set_viewport_size({"width": 390, "height": 800})
+    sizes = files.locator("> div > .scroll")
+    assert sizes.evaluate("one => one.scrollWidth <= one.clientWidth")
     check_accessible(page)
     page.click("a:has-text('Copy and change')")
     until(page, "document.querySelector('#field-seed')?.value === '3'")

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from brimful.service.dashboard.pages.job import _JobView
+from brimful.service.dashboard.pages.job import _JobView, no_metrics
 from brimful.service.errors import Unavailable
 from brimful.service.jobs.job import Job, JobRequest, StoredEvent
 from brimful.service.jobs.state import JobState
@@ -41,6 +41,7 @@ def service_whose_job_ends(**others: Any) -> Any:
         return [ENDED] if after < ENDED.id else []
 
     reads = {"latest_event": lambda _: 7, "events": events, "metrics": lambda *_: {}, "log": lambda *_: (b"", 0)}
+    reads["samples"] = lambda *_: []
     return SimpleNamespace(**{**reads, "job": lambda _: job(state[0]), **others})
 
 
@@ -58,3 +59,11 @@ def test_events_that_could_not_be_shown_are_read_again():
     assert view.event == 6
     run_apart(view._update())
     assert (view.event, view.ended) == (7, True)
+
+
+def test_curves_are_promised_only_of_what_trains():
+    training, mapping = {"tier": "device"}, {"tier": ""}
+    running, ended = job(JobState.RUNNING), job(JobState.FAILED)
+    assert [no_metrics(running, plan) for plan in (None, mapping)] == ["", ""]
+    assert no_metrics(running, training).startswith("No metrics yet.")
+    assert no_metrics(ended, training) == "It has reported no metrics."

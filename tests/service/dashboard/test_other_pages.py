@@ -25,8 +25,21 @@ def test_two_runs_are_compared(server: DashboardServer, open_page: Open):
     differing = page.locator("section[aria-label='Options that differ'] tbody tr")
     assert differing.all_inner_texts() == ["seed\t2\t1"] or differing.all_inner_texts() == ["seed\t1\t2"]
     assert page.locator("section[aria-label=Results] >> text=weights").count() == 1
+    rows = page.locator("section[aria-label=Results] tbody tr").all_inner_texts()
+    assert {"loss, last\t0.125\t0.125", "loss, lowest\t0.125\t0.125"} <= set(rows)
     page.check("text=By time")
     check_accessible(page)
+    library = "import('/dashboard/marks.js')"
+    marks = f"([of, ...range]) => {library}.then(all => all[of](...range)).then(of => of.marks.map(of.text))"
+    assert page.evaluate(marks, ["timeMarks", 250]) == ["0:00", "1:00", "2:00", "3:00", "4:00"]
+    assert page.evaluate(marks, ["timeMarks", 9000]) == ["0:00", "0:30", "1:00", "1:30", "2:00", "2:30"]
+    assert page.evaluate(marks, ["evenMarks", 2.48, 2.66]) == ["2.50", "2.55", "2.60", "2.65"]
+    assert page.evaluate(marks, ["evenMarks", 0, 2350]) == ["0", "500", "1,000", "1,500", "2,000"]
+    page.fill("#search-runs", "seed 2")
+    choice = page.locator("section[aria-label='Runs to compare'] tbody tr")
+    until(page, "document.querySelectorAll(\"section[aria-label='Runs to compare'] tbody tr\").length === 1")
+    assert choice.locator("a >> text=Leave out").count() == 1
+    page.fill("#search-runs", "")
     running = server.submit("run that goes on", epochs=200, pause=0.02)
     many = ",".join([running, *two, *(server.add_finished(f"another {number}") for number in range(6))])
     go(page, f"{server.url}/compare?jobs={many}")
@@ -78,10 +91,19 @@ def test_devices_show_leases_who_waits_and_a_gpu_that_appears(server: DashboardS
     go(page, f"{server.url}/devices")
     page.wait_for_selector("section[aria-label='Device cpu'] >> text=takes most")
     page.wait_for_selector("section[aria-label=Queue] tr:has-text('must wait')")
-    plot = "getElement(Number(document.querySelector('[aria-label=\"Device cpu\"] .plot').id.slice(1))).chart"
+    place = "document.querySelector('[aria-label=\"Device cpu\"] .plot').parentElement"
+    plot = f"getElement(Number({place}.id.slice(1))).chart"
     drawn = f"{plot}.getOption().series.map(one => one.name)"
     until(page, f"() => ({drawn}).includes('takes most')")  # its memory over time
+    link = page.locator("section[aria-label='Device cpu'] a:has-text('takes most')")
+    link.focus()
+    looks = f"{plot}.getOption().series.at(-1).data.length"
+    before = page.evaluate(looks)
+    until(page, f"before => {looks} > before", arg=before)
+    assert link.evaluate("link => link === document.activeElement")  # the page is brought up to date around it
     check_accessible(page)
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.wait_for_selector("[aria-label='Leases of cpu, table'] th:has-text('In use')")
     for id in (second, first):
         server.api.post(f"/api/jobs/{id}/cancel")
     page.wait_for_selector("section[aria-label=Queue] >> text=No job waits.")
@@ -99,8 +121,8 @@ def test_use_of_a_gpu_is_shown_with_its_utilisation_and_power(server: DashboardS
     look = {"used": 2 * GB, "process": 3 * GB}
     server.add_events(id, "sampled", *({**look, "utilisation": share, "watts": 700 * share} for share in (0.2, 0.9)))
     page = open_page(f"/jobs/{id}")
-    page.wait_for_selector("dt:has-text('Power') + dd:has-text('630 W')")
-    page.wait_for_selector("dt:has-text('Utilisation') + dd:has-text('90%')")
+    page.wait_for_selector("dt:has-text('Mean power') + dd:has-text('385 W')")
+    page.wait_for_selector("dt:has-text('Mean utilisation') + dd:has-text('55%')")
     for name, last in (("memory, MB", "2000"), ("utilisation, %", "90"), ("power, W", "630")):
         label = page.locator(f"[data-metric='{name}'] .plot").get_attribute("aria-label")
         assert f": {last} at step" in (label or "")

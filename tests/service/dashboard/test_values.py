@@ -25,10 +25,11 @@ from brimful.service.dashboard.parts.config_view import option_value
 from brimful.service.dashboard.parts.curves import _rounded, memory_unit, use_of_device
 from brimful.service.dashboard.parts.form_fields import by_field
 from brimful.service.dashboard.parts.history_view import event_entries
-from brimful.service.dashboard.parts.job_head import _facts
+from brimful.service.dashboard.parts.job_head import _facts, details, use_facts
 from brimful.service.dashboard.parts.plan_view import observed_parts
 from brimful.service.dashboard.values import (
     counted,
+    exact,
     fraction,
     job_row,
     rate,
@@ -82,6 +83,9 @@ def test_how_long_a_job_will_take():
         "took": "45.0 s",
         "message": "waits for memory",
     }
+    stated = job_row(replace(busy, state=JobState.CANCELLED, message="cancelled"))
+    assert stated["message"] == "" and stated["what"] == "gp fit"
+    assert job_row(replace(busy, request=replace(busy.request, priority=5)))["what"] == "gp fit, priority 5"
     resumed = job(state=JobState.RUNNING, progress=replace(progress, began=90.0), lease=lease)
     assert seconds_worked(resumed, 130.0) == 10.0  # its part at hand has not begun
     assert seconds_left(job(progress=Progress(done=5, items=10)), 1.0) is None
@@ -129,7 +133,7 @@ def test_a_report_shows_tables_and_not_how_items_are_stored(tmp_path: Path):
 
 
 def test_results_are_compared_by_name_and_what_every_run_has_comes_last():
-    summary = {"seconds": 1.0, "loss": 2.0, "budget_bytes": 3, "accuracy": 4.0}
+    summary = {"seconds": 1.0, "compiling_seconds": None, "loss": 2.0, "budget_bytes": 3, "accuracy": 4.0}
     assert list(_numbers(job(summary=summary))) == ["state", "accuracy", "loss", "seconds", "budget_bytes"]
 
 
@@ -168,8 +172,9 @@ def test_an_uploaded_file_is_shown_with_its_name():
 def test_results_are_written_with_their_units():
     shown = {"seconds": 75.0, "p50_m": 5765.43, "stall_share": 0.031, "peak_bytes": 8 * 10**9, "loss": 8.28038}
     texts = [f"{result_name(name)} {result_value(name, value)}" for name, value in shown.items()]
-    assert texts == ["seconds 1m15s", "p50 5,765 m", "stall 3.1%", "peak 8.00 GB", "loss 8.28"]
+    assert texts == ["time 1m15s", "p50 5,765 m", "stall 3.1%", "peak 8.00 GB", "loss 8.28"]
     assert result_value("best", None) == "–" and result_value("items", 123456) == "123,456"
+    assert [exact(3000), exact(-12_345), exact(999), exact(True)] == ["3,000", "-12,345", "999", "yes"]
     assert [counted(1, "item"), counted(1200, "row")] == ["1 item", "1,200 rows"]
 
 
@@ -275,3 +280,21 @@ def test_the_stall_share_is_shown_while_a_job_runs_and_is_its_results_in_the_end
     assert _facts(running)["Stall share"] == ""
     assert _facts(running, stall=0.25)["Stall share"] == "25.0%"
     assert _facts(job(state=JobState.FINISHED, summary={"stall_share": 0.5}), stall=0.25)["Stall share"] == "50.0%"
+
+
+def test_a_device_is_as_busy_as_last_sampled_and_in_the_end_as_on_average():
+    looks = [{"utilisation": 0.2, "watts": None}, {"utilisation": 0.9, "watts": 700.0}, {"watts": 500.0}]
+    samples = [StoredEvent(id=number, time=0.0, kind="sampled", data=look) for number, look in enumerate(looks)]
+
+    def shown(samples: list[StoredEvent], *, ended: bool) -> dict[str, str]:
+        return {name: text for name, text in use_facts(samples, ended).items() if text}
+
+    assert shown(samples, ended=False) == {"Utilisation": "90%", "Power": "500 W"}
+    assert shown(samples, ended=True) == {"Mean utilisation": "55%", "Mean power": "600 W"}
+    assert shown(samples[:1], ended=True) == shown([], ended=False) == {}  # one look is no average
+
+
+def test_what_a_job_was_given_of_the_machine_is_one_line():
+    lease = {"device": "cuda:0", "cores": 2, "host_bytes": 6 * 10**8}
+    assert details(job()) == "priority 0"
+    assert details(job(lease=lease)) == "priority 0, on cuda:0, 2 cores, 600 MB of host memory"

@@ -143,11 +143,12 @@ def test_the_newest_events_are_read_without_those_that_come_by_the_thousand(stor
 
 
 def test_looks_at_the_device_are_given_evenly_and_the_last_is_known(store: Store, job: Job, tmp_path: Path):
-    (tmp_path / EVENTS).write_text("".join(line("sampled", used=number) for number in range(1000)))
+    (tmp_path / EVENTS).write_text("".join(line("sampled", used=number, process=2 * number) for number in range(1000)))
     ingest_all(store.pool, job.id, tmp_path)
     used = [event.data["used"] for event in store.history.samples(job.id, 10)]
     assert used == list(range(99, 1000, 100))
-    assert store.jobs.get(job.id).progress.used == 999
+    progress = store.jobs.get(job.id).progress
+    assert (progress.used, progress.process) == (999, 1998)
 
 
 def test_metrics_are_down_sampled_and_extremes_stay(store: Store, job: Job, tmp_path: Path):

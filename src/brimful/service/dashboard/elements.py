@@ -37,6 +37,12 @@ def set_attributes(element: Element, **attributes: Any) -> None:
     element.update()
 
 
+def set_text(element: TextElement, text: str) -> None:
+    """Changes a text; one that stays the same is not sent again."""
+    if element.text != text:
+        element.set_text(text)
+
+
 def button(text: str, on_click: Callable[..., Any], classes: str = "button", **attributes: Any) -> Tag:
     return Tag("button", text, classes, type="button", **attributes).on("click", on_click, [])
 

@@ -10,6 +10,7 @@ from nicegui.elements import echart
 assert echart  # registers the library of the plots
 
 _FILES = f"/_nicegui/{__version__}"
+_MARKS = "/dashboard/marks.js"
 _EVERY_PAGE = ("vue.esm-browser.prod.js", "quasar.umd.prod.js", "quasar.unimportant.prod.css", "socket.io.min.js")
 
 
@@ -19,7 +20,7 @@ def preloads(*, plots: bool) -> str:
     Args:
         plots: whether it has any.
     """
-    urls = (f"{_FILES}/static/dompurify.mjs", *(_plot_library() if plots else ()))
+    urls = (f"{_FILES}/static/dompurify.mjs", *((_MARKS, *_plot_library()) if plots else ()))
     return "".join(f'<link rel="modulepreload" href="{url}">' for url in urls)
 
 

@@ -34,7 +34,7 @@ def frame(dashboard: Dashboard, title: str, path: str = "", *, plots: bool = Fal
         link("Brimful", "/", "brand", aria_label="Brimful, all jobs")
         with Tag("nav", aria_label="Pages"):
             for name, target in PAGES:
-                link(name, target, aria_current="page" if target == path else None)
+                link(name, target, aria_current="page" if target == path else None, data_text=name)
         if not may_change():
             Tag("span", "read only", "chip")
         if dashboard.require_token:

@@ -90,7 +90,7 @@ def exact(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.6g}" if math.isfinite(value) else "not finite"
-    return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def result_value(name: str, value: Any) -> str:
@@ -114,6 +114,8 @@ def result_value(name: str, value: Any) -> str:
 
 def result_name(name: str) -> str:
     """The name of a result, without the unit that its value shows."""
+    if name == "seconds":
+        return "time"
     words = name.split("_")
     if len(words) > 1 and words[-1] in ("bytes", "seconds", "share", "m"):
         words.pop()
@@ -135,21 +137,26 @@ def memory_text(job: Job) -> str:
     return format_bytes(peak) if peak else f"up to {format_bytes(leased)}" if leased else ""
 
 
+def message_text(job: Job) -> str:
+    """Why it waits, how it ended or what failed; nothing where that is its state again."""
+    return "" if job.message == job.state.value else job.message
+
+
 def job_row(job: Job, now: float | None = None) -> dict[str, Any]:
     """A job as a row of the table of jobs."""
     now = time.time() if now is None else now
-    left, took = seconds_left(job, now), seconds_taken(job, now)
+    left, took, priority = seconds_left(job, now), seconds_taken(job, now), job.request.priority
     return {
         "id": job.id,
         "name": job.request.name,
         "state": job.state.value,
-        "what": f"{job.request.workload} {job.request.command}",
+        "what": f"{job.request.workload} {job.request.command}" + (f", priority {priority}" if priority else ""),
         "fraction": None if (done := fraction(job)) is None else round(done, 3),
         "progress": progress_text(job),
         "left": "" if left is None else format_seconds(max(1.0, left)).replace(".0", ""),
         "rate": rate_text(rate(job, now)) if job.state.active else "",
         "memory": memory_text(job),
         "took": format_seconds(took) if took else "",
-        "message": job.message,
+        "message": message_text(job),
         "created": job.created,
     }

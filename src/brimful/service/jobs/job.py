@@ -81,7 +81,8 @@ class Progress:
         began: when the work of the part at hand began (seconds since 1970), put off by what was compiled since.
         wall: seconds with a lease, imports and compiling included, up to the last time it was given back.
         compiling: seconds in which loops and kernels were compiled.
-        used: device memory in use when it was last looked at.
+        used: memory in use of its budget when it was last looked at.
+        process: memory of its process at that time.
     """
 
     done: int = 0
@@ -96,6 +97,7 @@ class Progress:
     wall: float = 0.0
     compiling: float = 0.0
     used: int | None = None
+    process: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {part.name: getattr(self, part.name) for part in fields(self)}

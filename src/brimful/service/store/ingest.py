@@ -122,7 +122,7 @@ def _progress(kind: str, moment: float, data: dict[str, Any], before: dict[str, 
         case "memory_measured" if isinstance(parts := data.get("parts"), dict):
             return {"parts": {str(name): size for name, size in parts.items() if isinstance(size, int)}}
         case "sampled":
-            return _chosen(data, used="used")
+            return _chosen(data, used="used", process="process")
         case "epoch_done":
             return _chosen(data, epoch="epoch", epochs="epochs")
         case "finished":

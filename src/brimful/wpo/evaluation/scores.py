@@ -22,7 +22,7 @@ class Scores:
     """Of a model, on held-out rows.
 
     Attributes:
-        loss: the mean of 2 tr(grad s) + |s|^2, in standardized units.
+        loss: that of implicit score matching, the mean of 2 tr(grad s) + |s|^2, in standardized units.
         log_likelihood: the mean log-density, in nats.
         sliced_wasserstein: the distance of as many samples to the held-out rows.
         neighbor_distance_ratio: the median distance of samples to the nearest training row or center, over that of
@@ -38,8 +38,9 @@ class Scores:
 
     def __str__(self) -> str:
         return (
-            f"log-likelihood {self.log_likelihood:.4f}, loss {self.loss:.4f}, sliced Wasserstein distance "
-            f"{self.sliced_wasserstein:.4f}, neighbor distance ratio {self.neighbor_distance_ratio:.2f}"
+            f"log-likelihood {self.log_likelihood:.4f}, score matching loss {self.loss:.4f}, "
+            f"sliced Wasserstein distance {self.sliced_wasserstein:.4f}, "
+            f"neighbor distance ratio {self.neighbor_distance_ratio:.2f}"
         )
 
 

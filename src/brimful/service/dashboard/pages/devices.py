@@ -10,10 +10,13 @@ from nicegui import background_tasks, core, ui
 
 from ....core.base.errors import BrimfulError
 from ....core.base.formatting import format_bytes
-from ...jobs.job import JobFilter
+from ...jobs.job import Job, JobFilter, JobPage
 from ...jobs.state import JobState
-from ..elements import Tag, link, table
+from ..elements import Tag, set_text
 from ..parts.device_plot import DevicePlot, Look
+from ..parts.facts import Facts
+from ..parts.live_table import Anchor, LiveTable, Row
+from ..parts.outage import Outage
 from ..shell import frame
 from ..threads import ask
 from ..viewer import PATIENCE, Dashboard
@@ -71,61 +74,62 @@ class _DevicesView:
 
     def __init__(self, dashboard: Dashboard, samples: _Samples) -> None:
         self.dashboard, self.samples = dashboard, samples
-        self.seen: Any = None
 
     async def build(self) -> None:
         Tag("h1", "Devices")
+        self.outage = Outage()
         devices = await self.samples.read(self.dashboard)
-        self.plots: dict[str, DevicePlot] = {}
-        self.places: dict[str, Tag] = {}
-        for device in devices:
-            name = device["device"]
-            with Tag("section", classes="section stack", aria_label=f"Device {name}"):
-                with Tag("div", classes="title"):
-                    Tag("h2", name)
-                    Tag("span", device["name"], "muted")
-                self.places[name] = Tag("div", classes="stack")
-                history = tuple(self.samples.rows[name])
-                self.plots[name] = DevicePlot(name, device["memory_bytes"], device["budget_bytes"], history)
+        self.parts = {one["device"]: _DeviceView(one, tuple(self.samples.rows[one["device"]])) for one in devices}
         with Tag("section", classes="section", aria_label="Queue"):
             Tag("h2", "Queue")
-            self.queue = Tag("div")
+            header = ("Job", "Priority", "Why it waits")
+            self.queue = LiveTable("Jobs that wait", header, "No job waits.", "table carded")
+            self.more = Tag("p", "", "muted")
         await self._refresh()
         ui.timer(_PACE, self._refresh, immediate=False)
 
+    async def _read(self) -> tuple[list[dict[str, Any]], JobPage]:
+        filter = JobFilter(states=(JobState.QUEUED,), sort="created", limit=_QUEUE)
+        return await self.samples.read(self.dashboard), await ask(self.dashboard.service.jobs, filter)
+
     async def _refresh(self) -> None:
-        devices = await self.samples.read(self.dashboard)
-        if [one["device"] for one in devices] != list(self.plots):
+        read = await self.outage.during(self._read())
+        if read is None:
+            return
+        devices, waiting = read
+        if [one["device"] for one in devices] != list(self.parts):
             ui.navigate.reload()  # one was added or lost
             return
-        waiting = await ask(
-            self.dashboard.service.jobs, JobFilter(states=(JobState.QUEUED,), sort="created", limit=_QUEUE)
-        )
         for device in devices:
-            name = device["device"]
-            self.plots[name].add(self.samples.rows[name][-1])
-        seen = (
-            [
-                (one["leased_bytes"], one["budget_bytes"], one["jobs"], one["utilisation"], one["watts"])
-                for one in devices
-            ],
-            [(job.id, job.message) for job in waiting.jobs],
-        )
-        if seen == self.seen:
-            return
-        self.seen = seen
-        for device in devices:
-            place = self.places[device["device"]]
-            place.clear()
-            with place:
-                _facts(device)
-        self.queue.clear()
-        with self.queue:
-            _queue(waiting.jobs, waiting.total)
+            self.parts[device["device"]].show(device, self.samples.rows[device["device"]][-1])
+        self.queue.show([_waiting(job) for job in waiting.jobs])
+        left = waiting.total - len(waiting.jobs)
+        set_text(self.more, f"and {left:,} more" if left > 0 else "")
+        self.more.set_visibility(left > 0)
 
 
-def _facts(device: dict[str, Any]) -> None:
-    facts = {
+class _DeviceView:
+    """One device: what is known of it, who has leased it, and its memory over time."""
+
+    def __init__(self, device: dict[str, Any], history: tuple[Look, ...]) -> None:
+        name = device["device"]
+        with Tag("section", classes="section stack", aria_label=f"Device {name}"):
+            with Tag("div", classes="title"):
+                Tag("h2", name)
+                Tag("span", device["name"], "muted")
+            self.facts = Facts("flat")
+            header, nothing = ("Job", "Leased", "In use"), "No job has leased any of it."
+            self.leases = LiveTable(f"Leases of {name}", header, nothing, "table numbers")
+            self.plot = DevicePlot(name, device["memory_bytes"], device["budget_bytes"], history)
+
+    def show(self, device: dict[str, Any], look: Look) -> None:
+        self.facts.show(_facts(device))
+        self.leases.show([_lease(one) for one in device["jobs"]])
+        self.plot.add(look)
+
+
+def _facts(device: dict[str, Any]) -> dict[str, str]:
+    return {
         "Memory": format_bytes(device["memory_bytes"]),
         "Free": format_bytes(device["free_bytes"]),
         "For jobs": format_bytes(device["budget_bytes"]),
@@ -134,35 +138,13 @@ def _facts(device: dict[str, Any]) -> None:
         "Utilisation": "" if device["utilisation"] is None else f"{device['utilisation']:.0%}",
         "Power": "" if device["watts"] is None else f"{device['watts']:.0f} W",
     }
-    with Tag("dl", classes="facts flat"):
-        for name, text in facts.items():
-            if text:
-                with Tag("div"):
-                    Tag("dt", name)
-                    Tag("dd", text)
-    if device["jobs"]:
-
-        def job(one: dict[str, Any]) -> Any:
-            return lambda: link(one["job_name"], f"/jobs/{one['id']}")
-
-        rows = [
-            (job(one), format_bytes(one["bytes"]), "" if one["used_bytes"] is None else format_bytes(one["used_bytes"]))
-            for one in device["jobs"]
-        ]
-        table(f"Leases of {device['device']}", ("Job", "Leased", "In use"), rows, "table numbers")
-    else:
-        Tag("p", "No job has leased any of it.", "muted")
 
 
-def _queue(jobs: Any, total: int) -> None:
-    if not jobs:
-        Tag("p", "No job waits.", "muted")
-        return
+def _lease(one: dict[str, Any]) -> Row:
+    used = "" if one["used_bytes"] is None else format_bytes(one["used_bytes"])
+    return Anchor(one["job_name"], f"/jobs/{one['id']}"), format_bytes(one["bytes"]), used
 
-    def name(job: Any) -> Any:
-        return lambda: link(job.request.name, f"/jobs/{job.id}")
 
-    rows = [(name(job), str(job.request.priority), job.message or "it is planned, or next in line") for job in jobs]
-    table("Jobs that wait", ("Job", "Priority", "Why it waits"), rows, "table carded")
-    if total > len(jobs):
-        Tag("p", f"and {total - len(jobs):,} more", "muted")
+def _waiting(job: Job) -> Row:
+    why = job.message or "it is planned, or next in line"
+    return Anchor(job.request.name, f"/jobs/{job.id}"), str(job.request.priority), why

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+from collections import deque
+from typing import Any
 
 from nicegui import background_tasks, context, ui
 from nicegui.client import Client
@@ -14,10 +16,12 @@ from ...service import Series
 from ..elements import Tag
 from ..parts.config_view import commands_view, config_view
 from ..parts.curves import CLOSER, LIVE, POINTS, Curves, memory_unit, use_of_device
+from ..parts.files_view import artifacts_view
 from ..parts.history_view import MOST_EVENTS, MOST_LOG, History, event_entries, log_text
-from ..parts.job_head import JobHead
+from ..parts.job_head import JobHead, use_facts
+from ..parts.outage import Outage
 from ..parts.plan_view import Observe, plan_view
-from ..parts.report_view import artifacts_view, report_view
+from ..parts.report_view import report_view
 from ..parts.uses import uses_view
 from ..shell import frame
 from ..threads import ask
@@ -49,6 +53,15 @@ def install(dashboard: Dashboard) -> None:
         view.follow(context.client)
 
 
+def no_metrics(job: Job, plan: dict[str, Any] | None) -> str:
+    """What is said in place of curves. Only what trains has them, and its plan says where its data are."""
+    if not (plan or {}).get("tier"):
+        return ""
+    if job.state.ended:
+        return "It has reported no metrics."
+    return "No metrics yet. They appear here as the job reports them."
+
+
 class _JobView:
     """The page of a job in one browser. Events are read before the job that they tell of, so that it is as new as they
     are: after the last one nothing would show it anew.
@@ -57,8 +70,10 @@ class _JobView:
         event, step, byte: up to where events, metrics and the log were shown.
         ended: whether its end was shown.
         waited, trained: of the epochs that it has seen, the seconds without a batch, and all.
+        samples: the newest looks at its device; once it has ended, some of all.
         memory: the unit in which that of the device is drawn; None before any of it was.
         uploads: names of uploaded files, by id.
+        looks: how many were drawn: one alone is no curve.
     """
 
     def __init__(self, dashboard: Dashboard, job: Job, event: int) -> None:
@@ -67,12 +82,13 @@ class _JobView:
         self.ended = job.state.ended
         self.first: int | None = None
         self.last: int | None = None
-        self.sample: dict | None = None
+        self.samples: deque[StoredEvent] = deque(maxlen=POINTS)
         self.plan: dict | None = None
         self.observe: Observe = lambda peak, parts: None
         self.waited, self.trained = 0.0, 0.0
         self.memory: tuple[str, float] | None = None
         self.uploads: dict[str, str] = {}
+        self.looks = 0
 
     async def build(self) -> None:
         service, id = self.service, self.id
@@ -84,10 +100,10 @@ class _JobView:
         )
         self._note(series, events)
         self.head = JobHead(service, self.job, self._changed)
+        self.outage = Outage()
         self._show_head()
-        self.curves = Curves([(id, self.job.request.name)], self._zoom)
+        self.curves = Curves([(id, self.job.request.name)], self._zoom, no_metrics(self.job, self.plan))
         self.curves.show({id: series}, {id: totals})
-        self.curves.set_visibility(bool(series) or not self.job.state.ended)
         self.report_section = Tag("section", classes="section", aria_label="Result")
         with self.report_section:
             Tag("h2", "Result")
@@ -137,18 +153,22 @@ class _JobView:
             self._show_config(declared)
             self._show_use(samples)
             await self._show_uses()
+            self._keep(samples)
+            self._show_head()
         with self.dashboard.feed.reading(self.id):
             while not self.dashboard.feed.closing:
                 await self.dashboard.feed.wait(self.id, self.event, _QUIET)
                 try:
                     with client:
                         await self._update()
+                        self.outage.over()
                 except NotFound:
                     with client:
                         ui.navigate.to("/")
                     return
-                except BrimfulError:
-                    pass  # the database is away; the next look may find it again
+                except BrimfulError as error:  # the next look may find the database again
+                    with client:
+                        self.outage.show(error)
                 except Exception:  # a mistake of ours: the page goes on with what can be shown
                     _LOG.exception("the page of job %s could not be brought up to date", self.id)
                     await asyncio.sleep(_QUIET)
@@ -179,9 +199,12 @@ class _JobView:
         else:
             self._show_observed()
         if ended:
+            self.curves.say_if_empty(no_metrics(self.job, self.plan))
             await self._zoom(self.first, self.last)
             await self._show_results()
             await self._show_uses()
+            self._keep(await ask(service.samples, id, POINTS))
+            self._show_head()
         self.ended = self.job.state.ended
 
     def _changed(self, job: Job) -> None:
@@ -190,13 +213,18 @@ class _JobView:
 
     def _show_head(self) -> None:
         stall = self.waited / self.trained if self.trained else None
-        self.head.show(self.job, self.sample, (self.plan or {}).get("tier"), stall)
+        self.head.show(self.job, use_facts(self.samples, self.job.state.ended), stall)
+
+    def _keep(self, samples: list[StoredEvent]) -> None:
+        """Takes samples in place of those that there are; none says nothing."""
+        if samples:
+            self.samples = deque(samples, maxlen=POINTS)
 
     def _note(self, series: Series, events: list) -> None:
         self.step = max([self.step, *(points[-1][0] for points in series.values() if points)])
         for event in events:
             if event.kind == "sampled":
-                self.sample = event.data
+                self.samples.append(event)
             elif event.kind == "planned":
                 self.plan = event.data.get("plan")
             elif event.kind == "epoch_done":
@@ -213,6 +241,7 @@ class _JobView:
         self.curves.replace({self.id: series}, {self.id: totals}, (first, last))
 
     def _show_plan(self) -> None:
+        self.curves.say_if_empty(no_metrics(self.job, self.plan))
         self.plan_place.clear()
         with self.plan_place:
             if self.plan is None:
@@ -230,7 +259,8 @@ class _JobView:
             leased = (self.job.lease or {}).get("device_bytes") or 0
             self.memory = memory_unit(max([leased, *(event.data.get("used") or 0 for event in samples)]))
         if series := use_of_device(samples, self.memory):
-            self.use_section.set_visibility(True)
+            self.looks += len(samples)
+            self.use_section.set_visibility(self.looks > 1)
             self.use.append(self.id, series)
 
     def _show_config(self, declared: dict | None) -> None:

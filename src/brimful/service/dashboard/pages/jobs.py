@@ -1,11 +1,13 @@
 """All jobs: a page of them at a time, filtered, sorted and searched on the server, kept up to date."""
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 from nicegui import ui
 
+from ....core.base.errors import BrimfulError
 from ....core.declare import registry
 from ...errors import Invalid
 from ...jobs.job import JobFilter, JobPage
@@ -14,11 +16,12 @@ from ..elements import VALUE, Tag, button, link, set_attributes
 from ..notices import notify
 from ..parts.first_visit import first_visit
 from ..parts.jobs_table import JobsTable
+from ..parts.outage import Outage
+from ..parts.run_choice import MOST_RUNS
 from ..shell import frame
 from ..threads import ask
 from ..values import job_row
 from ..viewer import PATIENCE, Dashboard, change, may_change
-from .compare import MOST_RUNS
 
 PAGE_ROWS = 25
 _REFRESH = 2.0
@@ -82,6 +85,7 @@ class _JobsView:
             self.total = Tag("span", "", "muted", aria_live="polite")
             link("Examples", "/examples", "button quiet")
             link("New job", "/new", "button primary")
+        self.outage = Outage()
         self._filters(sorted({job.request.workload for job in page.jobs}))
         with Tag("div", classes="selection", role="group", aria_label="Selected jobs") as self.bar:
             self.count = Tag("span", "")
@@ -142,7 +146,7 @@ class _JobsView:
         chosen |= {"sort": self.sort} if self.sort != "-created" else {}
         given = urlencode({name: value for name, value in chosen.items() if value})
         ui.navigate.history.replace(f"/?{given}" if given else "/")
-        await self._refresh(self.sort)
+        await self._refresh()
 
     async def _previous(self) -> None:
         if len(self.cursors) > 1:
@@ -154,10 +158,12 @@ class _JobsView:
             self.cursors.append(self.following)
             await self._refresh()
 
-    async def _refresh(self, sort: str | None = None) -> None:
-        page = await self.read()
+    async def _refresh(self) -> None:
+        page = await self.outage.during(self.read())
+        if page is None:
+            return
         rows = [job_row(job) for job in page.jobs]
-        self.table.show(rows, sort)
+        self.table.show(rows, self.sort)
         self._show(page, rows)
 
     def _show(self, page: JobPage, rows: list[dict[str, Any]]) -> None:
@@ -183,8 +189,9 @@ class _JobsView:
 
     async def _wait_for_the_first(self) -> None:
         """Shows the list as soon as there is a job, wherever it came from."""
-        if (await self.read()).total and not self.starting:
-            ui.navigate.to("/")
+        with contextlib.suppress(BrimfulError):  # the database is away
+            if (await self.read()).total and not self.starting:
+                ui.navigate.to("/")
 
     def _starting(self, begun: bool) -> None:
         """Someone starts an example: its own page follows, and not the list."""

@@ -1,5 +1,6 @@
 import { echarts } from "nicegui-echart";
 import { h } from "vue";
+import { duration, evenMarks, grouped, logMarks, logText, rangeOf, short, timeMarks } from "/dashboard/marks.js";
 
 const COLOURS = {
   light: ["#0b6e66", "#b4540a", "#5b4bb3", "#1d5fb0", "#a3245e", "#5c6b00", "#7a4a2b", "#3c5a6b"],
@@ -18,50 +19,8 @@ function smooth(points, weight) {
   });
 }
 
-function short(value) {
-  if (!Number.isFinite(value)) return "not finite";
-  const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2);
-  return String(+value.toPrecision(5));
-}
-
-function digitsFor(value, span) {
-  // So many that marks of an axis which is `span` long differ.
-  return Math.min(9, Math.max(2, Math.ceil(Math.log10(Math.abs(value) / span || 1)) + 2));
-}
-
-function compact(value, digits) {
-  // By hand: before its first number, a browser takes 40 ms to get the formats of languages ready.
-  let short = Number(value.toPrecision(digits)), power = 0;
-  for (; Math.abs(short) >= 1000 && power < 4; power++) short /= 1000;
-  return Number(short.toPrecision(digits)) + ["", "K", "M", "B", "T"][power];
-}
-
-function grouped(count) {
-  return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
-}
-
-function logMarks(low, high) {
-  // Round numbers between two, as their logarithms: decades where there are three of them, else steps of the last one.
-  const first = Math.ceil(low - 1e-9), last = Math.floor(high + 1e-9);
-  if (last - first >= 2) {
-    const every = Math.ceil((last - first) / 6);
-    return Array.from({ length: Math.floor((last - first) / every) + 1 }, (_, place) => first + place * every);
-  }
-  const rough = (10 ** high - 10 ** low) / 5, decade = 10 ** Math.floor(Math.log10(rough));
-  const step = high - low > 1 ? 0 : decade * ([1, 2, 5].find((one) => one * decade >= rough) ?? 10);
-  const marks = step
-    ? Array.from({ length: 12 }, (_, place) => (Math.ceil(10 ** low / step) + place) * step)
-    : [-2, -1, 0, 1, 2].flatMap((place) => [1, 2, 5].map((one) => one * 10 ** (Math.floor(low) + place)));
-  return marks.map(Math.log10).filter((mark) => mark >= low - 1e-9 && mark <= high + 1e-9);
-}
-
-function rangeOf(values) {
-  return values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
-}
-
 export default {
-  props: { runs: Array, series: Object, totals: Object, plain: Boolean },
+  props: { runs: Array, series: Object, totals: Object, plain: Boolean, empty: String },
   data() {
     this.data = JSON.parse(JSON.stringify(this.series)); // not observed by Vue: there may be many points
     this.counts = this.totals ?? {};
@@ -69,7 +28,7 @@ export default {
     this.charts = new Map();
     this.drawn = new WeakSet();
     this.observer = new ResizeObserver((entries) => entries.forEach(({ target }) => this.resized(target)));
-    return { wide: window.innerWidth >= 640, weight: 0, log: false, byTime: this.plain, from: "", to: "", all: false, note: "", fault: false, version: 0, colours: COLOURS.light };
+    return { wide: window.innerWidth >= 640, weight: 0, log: false, byTime: this.plain, from: "", to: "", all: false, none: this.empty, note: "", fault: false, version: 0, colours: COLOURS.light };
   },
   mounted() {
     this.scheme = window.matchMedia("(prefers-color-scheme: dark)");
@@ -87,7 +46,9 @@ export default {
     names() {
       this.version;
       const names = new Set();
-      Object.values(this.data).forEach((curves) => Object.keys(curves).forEach((name) => names.add(name)));
+      const least = this.plain ? 2 : 1; // one look at a device is no curve
+      Object.values(this.data).forEach((curves) =>
+        Object.entries(curves).forEach(([name, points]) => points.length >= least && names.add(name)));
       const rank = (name) => (/loss/.test(name) ? 0 : 1);
       return [...names].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
     },
@@ -108,11 +69,12 @@ export default {
   // Functions in place of a template: Vue's compiler would take longer than all else that a first visit draws.
   render() {
     const left = this.names.length > this.visible.length;
-    return h("section", { class: "curve-part", "aria-label": this.plain ? "Use of the device" : "Curves" }, [
-      this.plain ? null : this.tools(),
-      this.names.length || this.plain ? null : h("p", { class: "empty" }, "No metrics yet. They appear here as the job reports them."),
+    const known = this.names.length > 0, label = this.plain ? "Use of the device" : "Curves";
+    return h("section", { class: ["curve-part", known || this.none ? "" : "hidden"], "aria-label": label }, [
+      known && !this.plain ? this.tools() : null,
+      known || !this.none ? null : h("p", { class: "empty" }, this.none),
       this.runs.length > 1 ? h("ul", { class: "legend", "aria-label": "Runs" }, this.runs.map((run, place) => this.entry(run, place))) : null,
-      h("div", { class: "curves" }, this.visible.map((name) => this.plot(name))),
+      h("div", { class: ["curves", this.plain ? "few" : ""] }, this.visible.map((name) => this.plot(name))),
       left ? h("button", { type: "button", class: "button", onClick: () => (this.all = true) }, `Show all ${this.names.length} curves`) : null,
     ]);
   },
@@ -201,6 +163,9 @@ export default {
       element.addEventListener("pointerup", end);
       element.addEventListener("pointercancel", end);
     },
+    sayIfEmpty(text) {
+      this.none = text;
+    },
     say(note, fault = false) {
       this.note = note;
       this.fault = fault;
@@ -267,7 +232,7 @@ export default {
       // New points alone: axes, colours and hints stay as they are. A plot that is new is drawn whole.
       const charts = names.map((name) => [name, this.charts.get(name)]).filter(([, chart]) => chart);
       if (charts.some(([, chart]) => !this.drawn.has(chart))) return this.draw(true);
-      charts.forEach(([name, chart]) => chart.setOption({ series: this.lines(name), ...(this.log ? { yAxis: this.logAxis(name) } : {}) }));
+      charts.forEach(([name, chart]) => chart.setOption({ series: this.lines(name), ...this.axes(name) }));
     },
     draw(whole = false) {
       this.colours = this.scheme?.matches ? COLOURS.dark : COLOURS.light;
@@ -288,32 +253,49 @@ export default {
         if (place % 2) return { ...base, lineStyle: { width: 1.6, color } };
         return { ...base, silent: true, tooltip: { show: false }, lineStyle: { width: 1, color, opacity: 0.25 } };
       });
-      const steps = rangeOf(this.runs.flatMap((run) => this.curve(run, name).map(([x]) => x)));
+      const axes = this.axes(name, text);
       return {
         animation: false, // of axes too: their labels would move with every new point
         grid: { left: 8, right: 14, top: 14, bottom: 20, containLabel: true },
         textStyle: text,
-        xAxis: { type: "value", min: (range) => this.begin(range), max: "dataMax", name: this.byTime ? "time since the first point" : "step",
-          nameLocation: "middle", nameGap: 22, nameTextStyle: text, minInterval: 1,
-          axisLabel: { ...text, formatter: (v) => this.tick(v, steps[1] - steps[0]), hideOverlap: true },
-          splitLine: { show: false }, axisLine: { lineStyle: { color: of("--strong") } } },
-        yAxis: { type: "value", scale: true, min: null, max: null, splitLine: { lineStyle: { color: of("--line") } },
-          axisLabel: { ...text, formatter: (v) => (this.log ? short(10 ** v) : short(v)), customValues: null },
-          axisTick: { customValues: null }, ...(this.log ? this.logAxis(name, text) : {}) },
+        xAxis: { type: "value", nameLocation: "middle", nameGap: 22, nameTextStyle: text, splitLine: { show: false },
+          axisLine: { lineStyle: { color: of("--strong") } }, ...axes.xAxis },
+        yAxis: { type: "value", splitLine: { lineStyle: { color: of("--line") } }, ...axes.yAxis },
         tooltip: { trigger: "axis", renderMode: "richText", confine: true, backgroundColor: of("--surface"),
           borderColor: of("--line"), textStyle: { color: of("--ink"), fontSize: 12 },
           formatter: (items) => this.hint(items) },
         series,
       };
     },
-    logAxis(name, text = {}) {
+    axes(name, text = {}) {
+      // Marks at round numbers, which hold for the points that are there now.
+      const points = this.runs.flatMap((run) => this.curve(run, name));
+      const steps = rangeOf(points.map(([x]) => x)), values = rangeOf(points.map(([, y]) => y).filter(Number.isFinite));
+      return { xAxis: this.steppedAxis(steps, text), yAxis: this.log ? this.logAxis(values, text) : this.evenAxis(name, values, text) };
+    },
+    steppedAxis([first, last], text) {
+      if (!Number.isFinite(first)) return {};
+      // From zero, where little is wasted by that: the first epoch's end is an odd number to begin with.
+      const min = this.byTime || (this.from === "" && first > 0 && first < 0.3 * last) ? 0 : first;
+      const max = last > min ? last : min + 1;
+      const { marks, unit, text: formatter } = this.byTime ? timeMarks(max) : evenMarks(min, Math.max(max, min + 5));
+      const customValues = marks.filter((mark) => mark <= max);
+      return { min, max, name: this.byTime ? "time since the first point, " + unit : "step",
+        axisLabel: { ...text, formatter, customValues, hideOverlap: true }, axisTick: { customValues } };
+    },
+    evenAxis(name, [low, high], text) {
+      if (!Number.isFinite(low)) return {};
+      if (this.plain) [low, high] = [0, /%$/.test(name) ? 100 : high]; // of a device, against nothing
+      if (high - low < 1e-9 * Math.abs(high) || high === low) [low, high] = [low - (Math.abs(low) / 20 || 0.5), high + (Math.abs(high) / 20 || 0.5)];
+      const { step, floor, ceiling, text: formatter } = evenMarks(low, high);
+      return { min: floor, max: ceiling, interval: step, axisLabel: { ...text, formatter, customValues: null }, axisTick: { customValues: null } };
+    },
+    logAxis([min, max], text) {
       // Logarithms on an even axis: one of whole decades would show a curve from 2.4 to 2.8 flat.
-      let [min, max] = rangeOf(this.runs.flatMap((run) => this.curve(run, name).map(([, y]) => y)).filter(Number.isFinite));
       if (!Number.isFinite(min)) return {};
       if (max - min < 1e-6) [min, max] = [min - 0.05, max + 0.05];
-      const marks = logMarks(min, max);
-      if (!marks.length) return { min, max };
-      return { min, max, axisLabel: { ...text, formatter: (v) => short(10 ** v), customValues: marks }, axisTick: { customValues: marks } };
+      const marks = logMarks(min, max), places = marks.length ? marks : null;
+      return { min, max, interval: null, axisLabel: { ...text, formatter: logText(marks), customValues: places }, axisTick: { customValues: places } };
     },
     caption(name, hint = "; zoom in for all") {
       // What the plot does not show.
@@ -330,19 +312,11 @@ export default {
       if (dropped) parts.push(`${grouped(dropped)} values of zero or less have no place on a log scale`);
       return parts.join(". ");
     },
-    begin({ min, max }) {
-      // From zero, where little is wasted by that: the first epoch's end is an odd number to begin with.
-      return this.from === "" && min > 0 && min < 0.3 * max ? 0 : min;
-    },
-    tick(value, span) {
-      if (!this.byTime) return compact(value, digitsFor(value, span));
-      return value < 120 ? Math.round(value) + " s" : value < 7200 ? Math.round(value / 60) + " min" : (value / 3600).toFixed(1) + " h";
-    },
     hint(items) {
       if (!items.length) return "";
       const lines = items.map((item) => (this.runs.length > 1 ? item.seriesName + "  " : "") + short(this.log ? 10 ** item.value[1] : item.value[1]));
       const at = items[0].value[0];
-      return [this.byTime ? this.tick(at) : "step " + grouped(at), ...lines].join("\n");
+      return [this.byTime ? duration(at) : "step " + grouped(at), ...lines].join("\n");
     },
     latest(name) {
       this.version;

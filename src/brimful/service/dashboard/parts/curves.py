@@ -31,11 +31,12 @@ class Curves(Element, component="curves.js"):
         runs: id and name of each run.
         on_zoom: called with the first and the last step that are to be shown; None for all. Without it, curves are
             drawn over time as they are, and there is nothing to choose.
+        empty: what is said where there are none; nothing is shown without it.
     """
 
-    def __init__(self, runs: Sequence[tuple[str, str]], on_zoom: Zoom | None) -> None:
+    def __init__(self, runs: Sequence[tuple[str, str]], on_zoom: Zoom | None, empty: str = "") -> None:
         super().__init__()
-        self._props["plain"] = on_zoom is None
+        self._props["plain"], self._props["empty"] = on_zoom is None, empty
         self._props["runs"] = [{"id": id, "name": name} for id, name in runs]
         self._props["series"], self._props["totals"] = {}, {}
 
@@ -46,6 +47,13 @@ class Curves(Element, component="curves.js"):
             await on_zoom(None if first is None else int(first), None if last is None else int(last))
 
         self.on("zoom", zoom)
+
+    def say_if_empty(self, text: str) -> None:
+        """Changes what is said where there are no curves."""
+        if self._props["empty"] != text:
+            with self._props.suspend_updates():  # the curves that it was made with would be sent again
+                self._props["empty"] = text
+            self.run_method("sayIfEmpty", text)
 
     def show(self, series: Mapping[str, Series], totals: Mapping[str, Mapping[str, int]]) -> None:
         """Shows curves by run, in place of those that were there.

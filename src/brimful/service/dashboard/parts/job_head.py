@@ -1,19 +1,32 @@
 """The top of a job's page: what it is, what can be done with it, and how it goes."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from nicegui import ui
 
 from ....core.base.formatting import format_bytes, format_seconds
-from ...jobs.job import Job
+from ...jobs.job import Job, StoredEvent
 from ...jobs.state import REQUESTS, JobState
 from ...service import Service
-from ..elements import Tag, button, careful_button, link, set_attributes
+from ..elements import Tag, button, careful_button, link, set_attributes, set_text
 from ..notices import notify
-from ..values import fraction, memory_text, progress_text, rate, rate_text, seconds_left, seconds_taken
+from ..values import (
+    counted,
+    fraction,
+    memory_text,
+    message_text,
+    progress_text,
+    rate,
+    rate_text,
+    seconds_left,
+    seconds_taken,
+)
 from ..viewer import change, may_change
+from .facts import Facts
+from .job_times import JobTimes
 
 _DONE = {"pause": "Pausing", "resume": "Queued again", "retry": "Queued again", "cancel": "Cancelling"}
 
@@ -27,7 +40,6 @@ class JobHead:
 
     def __init__(self, service: Service, job: Job, changed: Callable[[Job], Any]) -> None:
         self._service, self._job, self._changed = service, job, changed
-        self._facts: dict[str, tuple[Tag, Tag]] = {}
         with Tag("div", classes="title"):
             Tag("h1", job.request.name)
             Tag("span", f"{job.request.workload} {job.request.command}", "muted")
@@ -41,20 +53,21 @@ class JobHead:
                         "Delete", "Delete for good", self._really_delete, label, "button danger"
                     )
                     link("Copy and change", f"/new?copy={job.id}", "button")
+        with Tag("p", classes="muted details"):
+            self._times = JobTimes(job)
+            self._details = Tag("span")
+            Tag("code", job.id)
         self._message = Tag("p", "", "message", role="status")
         self._bar = Tag("progress", max="1", aria_label="Progress of this job")
         self._shown = ""
-        self._list = Tag("dl", classes="facts")
+        self._facts = Facts()
         self.show(job)
 
-    def show(
-        self, job: Job, sample: dict[str, Any] | None = None, tier: str | None = None, stall: float | None = None
-    ) -> None:
+    def show(self, job: Job, use: Mapping[str, str] | None = None, stall: float | None = None) -> None:
         """Shows the job as it is now.
 
         Args:
-            sample: the last look at its device.
-            tier: where its data are.
+            use: facts of how busy its device is, or was.
             stall: the share of its time in which there was no batch, so far.
         """
         self._job = job
@@ -63,8 +76,10 @@ class JobHead:
         if self._buttons:
             ended = job.state.ended or job.state is JobState.PAUSED
             self._delete.set_visibility(ended)
-        _set_text(self._message, job.message)
-        self._message.set_visibility(bool(job.message))
+        self._times.show(job)
+        set_text(self._details, details(job))
+        set_text(self._message, message_text(job))
+        self._message.set_visibility(bool(self._message.text))
         self._message.classes(replace="message failed" if job.state is JobState.FAILED else "message")
         done = fraction(job)
         self._bar.set_visibility(done is not None and job.state is not JobState.FINISHED)
@@ -73,19 +88,7 @@ class JobHead:
             self._shown = job.state.value
         if done is not None and self._bar._props.get("value") != round(done, 4):
             set_attributes(self._bar, value=round(done, 4) or "0")
-        for name, text in _facts(job, sample, tier, stall).items():
-            self._fact(name, text)
-
-    def _fact(self, name: str, text: str) -> None:
-        if name not in self._facts:
-            with self._list, Tag("div") as group:
-                Tag("dt", name)
-                self._facts[name] = (group, Tag("dd", text, f"state {text}" if name == "State" else ""))
-        group, shown = self._facts[name]
-        if name == "State" and shown.text != text:
-            shown.classes(replace=f"state {text}")
-        _set_text(shown, text)
-        group.set_visibility(bool(text))
+        self._facts.show(_facts(job, use, stall))
 
     def _action(self, name: str) -> Callable[[], Any]:
         async def act() -> None:
@@ -105,31 +108,42 @@ class JobHead:
         return True
 
 
-def _facts(
-    job: Job, sample: dict[str, Any] | None = None, tier: str | None = None, stall: float | None = None
-) -> dict[str, str]:
-    now, sample, lease = time.time(), sample or {}, job.lease or {}
+def details(job: Job) -> str:
+    """What it asked for, and what it was given of the machine, in a line."""
+    lease = job.lease or {}
+    parts = [f"priority {job.request.priority}"]
+    if lease.get("device"):
+        parts.append(f"on {lease['device']}")
+    if lease.get("cores"):
+        parts.append(counted(lease["cores"], "core"))
+    if lease.get("host_bytes"):
+        parts.append(f"{format_bytes(lease['host_bytes'])} of host memory")
+    return ", ".join(parts)
+
+
+def use_facts(samples: Sequence[StoredEvent], ended: bool) -> dict[str, str]:
+    """How busy its device is, as last sampled; of a job that has ended, on average."""
+    facts = {}
+    for name, key, form in (("utilisation", "utilisation", "{:.0%}"), ("power", "watts", "{:.0f} W")):
+        known = [value for one in samples if isinstance(value := one.data.get(key), int | float)]
+        facts[name.capitalize()] = form.format(known[-1]) if known and not ended else ""
+        facts[f"Mean {name}"] = form.format(fmean(known)) if len(known) > 1 and ended else ""
+    return facts
+
+
+def _facts(job: Job, use: Mapping[str, str] | None = None, stall: float | None = None) -> dict[str, str]:
+    now = time.time()
     left, took, compiling = seconds_left(job, now), seconds_taken(job, now), job.progress.compiling
-    share, stall = sample.get("utilisation"), (job.summary or {}).get("stall_share", stall)
+    stall = (job.summary or {}).get("stall_share", stall)
     return {
         "State": job.state.value,
         "Progress": progress_text(job),
         "Left": "" if left is None else format_seconds(max(1.0, left)).replace(".0", ""),
         "Rate": rate_text(rate(job, now)),
         "Took": format_seconds(took) if took >= 0.05 else "",
-        "Of which compiling": format_seconds(compiling) if compiling >= 0.05 else "",
+        "Compiling": format_seconds(compiling) if compiling >= 0.05 else "",
         "Memory": memory_text(job),
-        "Device": str(lease.get("device", "")),
-        "Cores": str(lease.get("cores", "")),
-        "Host memory": format_bytes(lease["host_bytes"]) if lease.get("host_bytes") else "",
-        "Data tier": tier or "",
         "Stall share": "" if not isinstance(stall, int | float) else f"{stall:.1%}",
-        "Utilisation": "" if share is None else f"{share:.0%}",
-        "Power": "" if sample.get("watts") is None else f"{sample['watts']:.0f} W",
+        **(use_facts((), ended=True) | dict(use or {})),
         "Attempt": str(job.attempt) if job.attempt > 1 else "",
     }
-
-
-def _set_text(element: Tag, text: str) -> None:
-    if element.text != text:
-        element.set_text(text)

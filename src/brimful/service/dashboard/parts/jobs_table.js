@@ -1,11 +1,19 @@
+import { iso, moment } from "/dashboard/moments.js";
+
 const COLUMNS = [
   ["Name", "name"], ["State", "state"], ["Progress", null], ["Left", null, "number"], ["Rate", null, "number"],
   ["Memory", null, "number"], ["Took", null, "number"], ["Created", "created", "number"],
 ];
-let days = null; // how a day is written, made for the first row that needs it: that takes 40 ms
+const SORTS = { "-created": "newest first", created: "oldest first", name: "name", "-name": "name, from the last", state: "state", "-priority": "priority" };
 
 export default {
   template: `
+    <div>
+    <div class="table-tools">
+      <label><input type="checkbox" :checked="all" :indeterminate.prop="some && !all" @change="selectAll"> Select all</label>
+      <label>Sort by <select class="input" :value="sort" @change="$emit('sort', $event.target.value)">
+        <option v-for="(name, key) in sorts" :key="key" :value="key">{{ name }}</option></select></label>
+    </div>
     <div class="scroll" role="region" aria-label="Jobs, table" tabindex="0">
     <table class="table jobs">
       <caption class="unseen">Jobs</caption>
@@ -38,6 +46,7 @@ export default {
         </tr>
       </tbody>
     </table>
+    </div>
     </div>`,
   props: { rows: Array, sort: String },
   data() {
@@ -48,6 +57,9 @@ export default {
     setTimeout(() => import("nicegui-echart").catch(() => {}), 300);
   },
   computed: {
+    sorts() {
+      return this.sort in SORTS ? SORTS : { ...SORTS, [this.sort]: this.sort };
+    },
     all() {
       return this.items.length > 0 && this.items.every((row) => this.chosen.has(row.id));
     },
@@ -99,13 +111,7 @@ export default {
     report() {
       this.$emit("select", [...this.chosen]);
     },
-    iso(seconds) {
-      return new Date(seconds * 1000).toISOString();
-    },
-    moment(seconds) {
-      const then = new Date(seconds * 1000), today = new Date().toDateString() === then.toDateString();
-      const time = then.toTimeString().slice(0, 5);
-      return today ? time : (days ??= Intl.DateTimeFormat([], { month: "short", day: "numeric" })).format(then) + " " + time;
-    },
+    iso,
+    moment,
   },
 };

@@ -39,13 +39,11 @@ class JobsTable(Element, component="jobs_table.js"):
         """Selects none."""
         self.run_method("clear")
 
-    def show(self, rows: list[dict[str, Any]], sort: str | None = None) -> None:
-        """Shows these rows; where they are the same jobs, only those that changed are sent."""
+    def show(self, rows: list[dict[str, Any]], sort: str) -> None:
+        """Shows these rows; where they are the same jobs in the same order, only those that changed are sent."""
         shown, self._shown = self._shown, {row["id"]: row for row in rows}
-        if sort is not None or list(shown) != list(self._shown):
-            self._props["rows"] = rows
-            if sort is not None:
-                self._props["sort"] = sort
+        if sort != self._props["sort"] or list(shown) != list(self._shown):
+            self._props["rows"], self._props["sort"] = rows, sort
         elif changed := [row for row in rows if row != shown[row["id"]]]:
             with self._props.suspend_updates():
                 self._props["rows"] = rows

@@ -60,9 +60,9 @@ def _memory(plan: dict[str, Any], with_observed: bool) -> Observe:
     columns = ("Part", "Predicted", "Of budget", "Observed")
     rows = [(name, format_bytes(size), f"{size / budget:.1%}", observed(name)) for name, size in sizes]
     if not with_observed:
-        table("Memory by part", columns[:-1], [row[:-1] for row in rows], "table numbers")
+        table("Memory by part", columns[:-1], [row[:-1] for row in rows], "table numbers parts")
         return lambda peak, known: None
-    table("Memory by part", columns, rows, "table numbers")
+    table("Memory by part", columns, rows, "table numbers parts")
     note = Tag("p", "", "muted")
 
     def observe(peak: int | None, known: Mapping[str, int] | None) -> None:
