@@ -6,28 +6,36 @@ STATE/datasets/<name>@<when it was made>-<version>.parquet
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+from .jobs.references import DATASET
+
+
+class Datasets(Protocol):
+    """Who knows the datasets."""
+
+    def dataset(self, name: str) -> dict[str, Any]: ...
+
+    def write_dataset(self, name: str, path: Path) -> None: ...
 
 
 class DatasetFiles:
     """The files in a folder.
 
     Args:
-        show: what is known of a dataset; see `Workloads.dataset`.
-        write: writes its rows to a file.
-        used: whether a job that has not ended names it: its process may be about to read an older file.
+        workloads: what there is; knows a dataset, and writes its rows to a file.
+        users: the jobs that have not ended and name a reference: their processes may be about to read an older file.
     """
 
     def __init__(
         self,
         folder: Path,
-        show: Callable[[str], dict[str, Any]],
-        write: Callable[[str, Path], None],
-        used: Callable[[str], bool],
+        workloads: Callable[[], Datasets],
+        users: Callable[[str], Sequence[Any]],
     ) -> None:
-        self._folder, self._show, self._write, self._used = folder, show, write, used
+        self._folder, self._workloads, self._users = folder, workloads, users
         self._lock = threading.Lock()
 
     def path(self, name: str) -> Path:
@@ -37,14 +45,14 @@ class DatasetFiles:
             NotFound: there is no such dataset.
             ConfigError: it has a field that is no column of a table.
         """
-        there = self._show(name)
+        there = self._workloads().dataset(name)
         made = re.sub(r"\D", "", str(there["created"]))
         path = self._folder / f"{name}@{made}-{there['version']}.parquet"
         with self._lock:
             if not path.exists():
                 self._folder.mkdir(mode=0o700, exist_ok=True)
-                self._write(name, path)
-                if not self._used(name):
+                self._workloads().write_dataset(name, path)
+                if not self._users(f"{DATASET}:{name}"):
                     self._remove(name, path)
         return path
 

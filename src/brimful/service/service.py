@@ -35,7 +35,7 @@ from .runner.runner import Runner
 from .runner.supervisor import Stop
 from .runner.webhooks import WebhookDelivery, check_webhook
 from .runner.workloads import Workloads
-from .security import tokens
+from .security import token_check
 from .store import Store
 from .store.history import Counted, Names, Series, Step
 from .store.job_list import list_jobs
@@ -133,12 +133,7 @@ class Service:
 
     @functools.cached_property
     def _dataset_files(self) -> DatasetFiles:
-        return DatasetFiles(
-            self.state / "datasets",
-            lambda name: self._workloads.dataset(name),
-            lambda name, path: self._workloads.write_dataset(name, path),
-            lambda name: bool(self.store.jobs.users_of(f"{DATASET}:{name}")),
-        )
+        return DatasetFiles(self.state / "datasets", lambda: self._workloads, self.store.jobs.users_of)
 
     def _notify(self, id: str) -> None:
         if self._webhooks is not None:
@@ -177,8 +172,7 @@ class Service:
 
     def plan(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The plan of a request, without running it: {"plan": Plan.to_dict(), "text": Plan.explain(), "lease": {...},
-        "warnings": [{"path", "message"}]}. `plan` and `text` are None where the command has nothing to plan; warnings
-        say why it could not start even on an idle machine."""
+        "warnings": [{"path", "message"}]}, why it could never start. The others may be None: nothing to plan."""
         return self._planner.plan(request)
 
     def job(self, id: str) -> Job:
@@ -347,11 +341,7 @@ class Service:
     def workloads(self) -> list[dict[str, Any]]:
         """Workloads and those of their commands that can be jobs: {"workload", "help", "commands": [{"command",
         "help", "schema" (JSON schema of its config), "plans", "stores"}]}."""
-        shown = ("command", "help", "schema", "plans", "stores")
-        return [
-            {**one, "commands": [{name: command[name] for name in shown} for command in one["commands"]]}
-            for one in self._workloads.describe()
-        ]
+        return self._workloads.shown()
 
     def statistics(self) -> dict[str, Any]:
         """For /metrics: {"jobs": {state: count}, "leased_bytes": {device: n}, "capacity_bytes": {device: n},
@@ -392,20 +382,11 @@ class Service:
 
     def create_token(self, scopes: Sequence[str], name: str = "") -> str:
         """A new token, shown this once and stored hashed. Scopes: "read", "write"."""
-        try:
-            allowed = tokens.scopes_of(scopes)
-        except ValueError as error:
-            raise Invalid(FieldProblem("scopes", f"{error}; scopes are read and write")) from error
-        made = tokens.generate()
-        self.store.tokens.add(made.id, name, sorted(allowed), made.digest)
-        return made.text
+        return token_check.create(self.store.tokens, scopes, name)
 
     def check_token(self, text: str) -> frozenset[str] | None:
-        """The scopes of a token; None for one that is not known. Compared in constant time."""
-        id = tokens.id_of(text)
-        stored = None if id is None else self.store.tokens.get(id)
-        matching = tokens.matches(text, None if stored is None else stored[1])
-        return frozenset(stored[0]) if stored is not None and matching else None
+        """The scopes of a token; None for one that is not known."""
+        return token_check.check(self.store.tokens, text)
 
     def set_budget(self, budget: str | None) -> None:
         """Changes what jobs may lease on each device. Running jobs keep their leases; none starts until all fit."""

@@ -1,6 +1,6 @@
 """Which files of a job are its results."""
 
-from brimful.service.dashboard.parts.files_view import kind_of, split
+from brimful.service.dashboard.parts.job.files_view import kind_of, split
 from brimful.service.jobs.job import Artifact
 
 

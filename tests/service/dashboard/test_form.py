@@ -10,10 +10,10 @@ import pytest
 from brimful.core.declare import registry
 from brimful.service.child.workload_list import describe_workload
 from brimful.service.dashboard.pages.new import _Form
-from brimful.service.dashboard.parts.form_fields import Field
-from brimful.service.dashboard.parts.plan_preview import PlanPreview, in_a_line
-from brimful.service.dashboard.parts.plan_view import plan_view
-from brimful.service.dashboard.parts.uses import uses_of
+from brimful.service.dashboard.parts.form.form_fields import Field
+from brimful.service.dashboard.parts.form.plan_preview import PlanPreview, in_a_line
+from brimful.service.dashboard.parts.job.plan_view import plan_view
+from brimful.service.dashboard.parts.job.uses import uses_of
 from brimful.service.errors import FieldProblem, Invalid
 from brimful.service.jobs.job import Job, JobRequest, Upload
 from brimful.service.jobs.state import JobState

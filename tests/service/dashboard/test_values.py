@@ -21,12 +21,12 @@ from brimful.service.dashboard.login import _own_path
 from brimful.service.dashboard.pages import devices
 from brimful.service.dashboard.pages.compare import _numbers, of_all, run_names
 from brimful.service.dashboard.pages.data import result_of
-from brimful.service.dashboard.parts.config_view import option_value
-from brimful.service.dashboard.parts.curves import _rounded, memory_unit, use_of_device
-from brimful.service.dashboard.parts.form_fields import by_field
-from brimful.service.dashboard.parts.history_view import event_entries
-from brimful.service.dashboard.parts.job_head import _facts, details, use_facts
-from brimful.service.dashboard.parts.plan_view import observed_parts
+from brimful.service.dashboard.parts.form.form_fields import by_field
+from brimful.service.dashboard.parts.job.config_view import option_value
+from brimful.service.dashboard.parts.job.history_view import event_entries
+from brimful.service.dashboard.parts.job.job_head import _facts, details, use_facts
+from brimful.service.dashboard.parts.job.plan_view import observed_parts
+from brimful.service.dashboard.parts.plots.curves import _rounded, memory_unit, use_of_device
 from brimful.service.dashboard.values import (
     counted,
     exact,

@@ -49,6 +49,14 @@ class Workloads:
             self._described |= described
         return [self._described[name] for name in names if self._described[name]["commands"]]
 
+    def shown(self) -> list[dict[str, Any]]:
+        """The same, with what clients are told of a command."""
+        names = ("command", "help", "schema", "plans", "stores")
+        return [
+            {**one, "commands": [{name: command[name] for name in names} for command in one["commands"]]}
+            for one in self.describe()
+        ]
+
     def command(self, workload: str, command: str) -> CommandDescription:
         """Raises:
         ConfigError: there is no such command; what registered it may have been uninstalled.

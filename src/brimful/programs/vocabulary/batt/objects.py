@@ -194,8 +194,8 @@ def occurrences(grid: Grid, obj: Object) -> Indices:
     high, wide = shape_f(obj)
     found = [(i, j) for i in range(h - high + 1) for j in range(w - wide + 1)]
     if rectangular(grid) and bounds(obj, 3) is not None:
+        reserve(len(found) + len(found) * len(normalized) // 256)
         for a, b, c in normalized:
-            reserve(len(found) // 8)
             found = [(i, j) for i, j in found if grid[i + a][j + b] == c]
         return frozenset(found)
     inside = [(i, j) for i, j in found if _occurs(grid, h, w, shift(normalized, (i, j)))]

@@ -9,10 +9,10 @@ from ...errors import NotFound
 from ...jobs.job import Job
 from ...service import Series
 from ..elements import Tag, table
-from ..parts.curves import CLOSER, LIVE, POINTS, Curves
 from ..parts.live_table import LiveTable
 from ..parts.metric_summary import Extent, extents, metric_rows
 from ..parts.outage import Outage
+from ..parts.plots.curves import CLOSER, LIVE, POINTS, Curves
 from ..parts.run_choice import MOST_RUNS, RunChoice
 from ..shell import frame
 from ..threads import ask

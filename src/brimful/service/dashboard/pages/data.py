@@ -13,7 +13,7 @@ from ...jobs.job import Job, JobFilter, Upload
 from ...jobs.state import JobState
 from ..elements import VALUE, Number, Tag, button, careful_button, link, table
 from ..notices import notify
-from ..parts.upload import upload_field
+from ..parts.form.upload import upload_field
 from ..shell import frame
 from ..threads import ask
 from ..values import fraction, progress_text, recordings_number

@@ -13,10 +13,10 @@ from ....core.base.formatting import format_bytes
 from ...jobs.job import Job, JobFilter, JobPage
 from ...jobs.state import JobState
 from ..elements import Tag, set_text
-from ..parts.device_plot import DevicePlot, Look
 from ..parts.facts import Facts
 from ..parts.live_table import Anchor, LiveTable, Row
 from ..parts.outage import Outage
+from ..parts.plots.device_plot import DevicePlot, Look
 from ..shell import frame
 from ..threads import ask
 from ..viewer import PATIENCE, Dashboard

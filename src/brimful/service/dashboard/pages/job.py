@@ -14,15 +14,15 @@ from ...errors import NotFound
 from ...jobs.job import Job, StoredEvent
 from ...service import Series
 from ..elements import Tag
-from ..parts.config_view import commands_view, config_view
-from ..parts.curves import CLOSER, LIVE, POINTS, Curves, memory_unit, use_of_device
-from ..parts.files_view import artifacts_view
-from ..parts.history_view import MOST_EVENTS, MOST_LOG, History, event_entries, log_text
-from ..parts.job_head import JobHead, use_facts
+from ..parts.job.config_view import commands_view, config_view
+from ..parts.job.files_view import artifacts_view
+from ..parts.job.history_view import MOST_EVENTS, MOST_LOG, History, event_entries, log_text
+from ..parts.job.job_head import JobHead, use_facts
+from ..parts.job.plan_view import Observe, plan_view
+from ..parts.job.report_view import report_view
+from ..parts.job.uses import uses_view
 from ..parts.outage import Outage
-from ..parts.plan_view import Observe, plan_view
-from ..parts.report_view import report_view
-from ..parts.uses import uses_view
+from ..parts.plots.curves import CLOSER, LIVE, POINTS, Curves, memory_unit, use_of_device
 from ..shell import frame
 from ..threads import ask
 from ..viewer import PATIENCE, Dashboard

@@ -14,10 +14,10 @@ from ...errors import FieldProblem, Forbidden, Invalid, NotFound, Unavailable
 from ..commands import changed_options
 from ..elements import VALUE, Tag
 from ..notices import notify
-from ..parts.file_choices import FileChoices, is_uploaded
-from ..parts.form_fields import WHAT_IS_TYPED, Field, by_field, in_a_form, label_of
-from ..parts.plan_preview import PlanPreview, Problems
-from ..parts.upload import upload_field
+from ..parts.form.file_choices import FileChoices, is_uploaded
+from ..parts.form.form_fields import WHAT_IS_TYPED, Field, by_field, in_a_form, label_of
+from ..parts.form.plan_preview import PlanPreview, Problems
+from ..parts.form.upload import upload_field
 from ..shell import frame
 from ..threads import ask
 from ..viewer import PATIENCE, Dashboard, may_change, message_of

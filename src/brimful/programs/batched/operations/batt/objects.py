@@ -178,7 +178,7 @@ def occurrences(machine: Any, grid: Column, obj: Column) -> Computed | None:
     row = torch.repeat_interleave(torch.arange(grid.rows, device=rows.device), patch.sizes)
     steps = (patch.i - box.top[row]) * grid.width[row] + patch.j - box.left[row]
     found = occurring(grid, rows * ~odd, columns * ~odd, colors_of(patch), steps, patch.offsets)
-    return plain(Computed(found), odd)
+    return plain(Computed(found, reserved=looked_at + looked_at * patch.sizes // 256), odd)
 
 
 def _period(obj: Column, upright: bool) -> Computed | None:

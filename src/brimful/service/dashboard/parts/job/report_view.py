@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from ..elements import Number, Tag, link, table
-from ..values import counted, exact, result_name, result_value
+from ...elements import Number, Tag, link, table
+from ...values import counted, exact, result_name, result_value
 from .files_view import artifact_address
 
 _SHARD = re.compile(r"^shard-(\d+)-(\d+)$")

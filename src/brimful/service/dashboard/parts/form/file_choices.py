@@ -3,15 +3,15 @@
 import contextlib
 from typing import Any
 
-from ....core.base.errors import BrimfulError
-from ....core.declare.config import MODEL, TABLE
-from ...jobs.job import LARGEST_PAGE, JobFilter
-from ...jobs.state import JobState
-from ...security.uploads import ARCHIVE
-from ...service import Service
-from ..elements import Tag
-from ..threads import ask
-from ..values import counted, recordings_number
+from .....core.base.errors import BrimfulError
+from .....core.declare.config import MODEL, TABLE
+from ....jobs.job import LARGEST_PAGE, JobFilter
+from ....jobs.state import JobState
+from ....security.uploads import ARCHIVE
+from ....service import Service
+from ...elements import Tag
+from ...threads import ask
+from ...values import counted, recordings_number
 from .form_fields import suggestions
 
 _DATASET, _RECORDINGS = "datasets", "recordings"

@@ -7,10 +7,10 @@ from typing import Any
 
 from nicegui import ui
 
-from ....core.declare.config import NONE
-from ...errors import FieldProblem
-from ..elements import VALUE, Tag, set_attributes
-from ..values import exact
+from .....core.declare.config import NONE
+from ....errors import FieldProblem
+from ...elements import VALUE, Tag, set_attributes
+from ...values import exact
 
 _OPTION = re.compile(r"(?<!\S)--([a-z][a-z0-9_-]*)(?: [A-Z]+(?:\|[A-Z]+)*\b)?")  # with what stands for its value
 _CHECKED = "(event) => emit(event.target.checked ? 'true' : 'false')"

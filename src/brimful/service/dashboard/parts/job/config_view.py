@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ...jobs.job import Job
-from ..commands import as_command_line, as_curl, as_python, changed_options
-from ..elements import Tag, table
-from ..values import counted, exact
+from ....jobs.job import Job
+from ...commands import as_command_line, as_curl, as_python, changed_options
+from ...elements import Tag, table
+from ...values import counted, exact
 
 _UPLOAD = re.compile(r"upload:([0-9a-f-]{36})(?:/[^,]*)?")
 _COPY = """(event) => {

@@ -6,8 +6,8 @@ from typing import Any
 from nicegui.element import Element
 from nicegui.events import GenericEventArguments
 
-from ...jobs.job import StoredEvent
-from ...service import Series
+from ....jobs.job import StoredEvent
+from ....service import Series
 
 POINTS = 600
 """Points of a curve when it is opened."""

@@ -6,16 +6,16 @@ from typing import Any
 
 from nicegui import context
 
-from ....core.base.errors import BrimfulError
-from ....core.base.formatting import format_bytes
-from ...errors import FieldProblem, Invalid
-from ...service import Service
-from ..elements import Tag, table
-from ..threads import ask
-from ..values import counted
-from ..viewer import message_of
+from .....core.base.errors import BrimfulError
+from .....core.base.formatting import format_bytes
+from ....errors import FieldProblem, Invalid
+from ....service import Service
+from ...elements import Tag, table
+from ...threads import ask
+from ...values import counted
+from ...viewer import message_of
+from ..job.plan_view import plan_view
 from .form_fields import in_a_form
-from .plan_view import plan_view
 
 _PAUSE = 0.4
 """Seconds without typing after which a plan is made."""

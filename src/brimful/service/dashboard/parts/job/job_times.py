@@ -2,7 +2,7 @@
 
 from nicegui.element import Element
 
-from ...jobs.job import Job
+from ....jobs.job import Job
 
 
 class JobTimes(Element, component="job_times.js"):

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ....core.base.formatting import format_bytes, format_count
-from ..elements import Tag, table
-from ..values import counted
+from .....core.base.formatting import format_bytes, format_count
+from ...elements import Tag, table
+from ...values import counted
 
 _REST, _PEAK = "working memory", "Peak"
 

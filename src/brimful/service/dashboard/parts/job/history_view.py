@@ -4,10 +4,10 @@ from typing import Any
 
 from nicegui.element import Element
 
-from ....core.base.formatting import format_bytes, format_seconds
-from ...jobs.job import StoredEvent
-from ...security.redact import redact, redact_values
-from ..values import exact, short
+from .....core.base.formatting import format_bytes, format_seconds
+from ....jobs.job import StoredEvent
+from ....security.redact import redact, redact_values
+from ...values import exact, short
 
 _QUIET = {"batch_done", "memory_measured", "metric", "sampled"}
 """Events that progress, curves and the plan show."""

@@ -4,10 +4,10 @@ import json
 from typing import Any
 from urllib.parse import urlencode
 
-from ....core.declare.config import MODEL
-from ...jobs.job import Job
-from ...jobs.state import JobState
-from ..elements import link
+from .....core.declare.config import MODEL
+from ....jobs.job import Job
+from ....jobs.state import JobState
+from ...elements import link
 
 
 def uses_of(job: Job, workloads: list[dict[str, Any]]) -> list[tuple[str, str]]:

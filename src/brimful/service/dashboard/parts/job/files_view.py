@@ -4,11 +4,11 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from ....core.base.formatting import format_bytes
-from ...api.jobs import PREFIX
-from ...jobs.job import Artifact
-from ..elements import Number, Tag, link, table
-from ..values import counted
+from .....core.base.formatting import format_bytes
+from ....api.jobs import PREFIX
+from ....jobs.job import Artifact
+from ...elements import Number, Tag, link, table
+from ...values import counted
 
 _FILES = 200
 _OF_THE_RUN = {"checkpoints", "lock", "manifest.json", "events.jsonl", "batches.jsonl"}

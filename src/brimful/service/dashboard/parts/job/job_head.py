@@ -7,13 +7,13 @@ from typing import Any
 
 from nicegui import ui
 
-from ....core.base.formatting import format_bytes, format_seconds
-from ...jobs.job import Job, StoredEvent
-from ...jobs.state import REQUESTS, JobState
-from ...service import Service
-from ..elements import Tag, button, careful_button, link, set_attributes, set_text
-from ..notices import notify
-from ..values import (
+from .....core.base.formatting import format_bytes, format_seconds
+from ....jobs.job import Job, StoredEvent
+from ....jobs.state import REQUESTS, JobState
+from ....service import Service
+from ...elements import Tag, button, careful_button, link, set_attributes, set_text
+from ...notices import notify
+from ...values import (
     counted,
     fraction,
     memory_text,
@@ -24,8 +24,8 @@ from ..values import (
     seconds_left,
     seconds_taken,
 )
-from ..viewer import change, may_change
-from .facts import Facts
+from ...viewer import change, may_change
+from ..facts import Facts
 from .job_times import JobTimes
 
 _DONE = {"pause": "Pausing", "resume": "Queued again", "retry": "Queued again", "cancel": "Cancelling"}

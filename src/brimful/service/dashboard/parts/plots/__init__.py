@@ -1,0 +1,1 @@
+"""Plots of what jobs report, and of devices."""
