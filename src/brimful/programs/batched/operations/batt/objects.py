@@ -22,7 +22,7 @@ from ...columns import BITS, NAN_COLOR, Column, Grids, Ints, Lists, Patches, Tri
 from ...kernels import KERNELS, Computed, batched
 from ...nan import nan_rows
 from ...rows import indices_of, offsets_of, select
-from ...segments import any_of, totals
+from ...segments import any_of, together, totals
 from ..painting import background_of
 from ..periods import periods
 from .views import as_arc, colors_of, equal_to_itself, objects_of, objects_of_arc, plain, reach
@@ -56,13 +56,14 @@ def _sets(machine: Any, grid: Column, flags: tuple[Tensor, ...] | None, odd: Ten
     if flags is None or not isinstance(grid, Grids):
         return None
     univalued, diagonal, without = flags
-    background = equal_to_itself(background_of(grid))
+    most_common = background_of(grid)
+    background = equal_to_itself(most_common)
     if not machine.nan or nan_rows(grid) is None:
         found, left_out = grouped(grid, COMPONENTS, background, without, univalued, diagonal)
     else:
         cells = select(grid.cells == NAN_COLOR, _APART, grid.cells)
         like = any_of((grid.cells >= _APART) & (grid.cells != NAN_COLOR), grid.offsets)
-        odd = like if odd is None else odd | like
+        odd = together(odd, like, without & (most_common == NAN_COLOR))
         low = Grids(cells, grid.offsets, grid.height, grid.width)
         found, left_out = grouped(low, COMPONENTS, background, without, univalued, diagonal, _APART)
         patches = found.elements
