@@ -53,7 +53,7 @@ if __name__ == "__main__":
     for limit in ("i32", "i64"):
         build(segments._beyond, "*u8", types={"number": limit, "rows": "i32"}, BLOCK=256)
     for sign in (1, -1):
-        build(segments._extreme_color, types={"colors": "*i32"}, SIGN=sign, BLOCK=256)
+        build(segments._extreme_color, types={"colors": "*i32"}, SIGN=sign, COLORS=64, BLOCK=256)
     for kernel in (layout._walked, layout._scaled, layout._beside, layout._above):
         build(kernel, "*i32", grids, BLOCK=256)
     print("compiled")
