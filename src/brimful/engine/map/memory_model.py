@@ -91,16 +91,23 @@ class MemoryModel:
 
         Where a cost says that not even its fixed part fits, and batches have run within those bytes all the same, it is
         a line through peaks that differ by more than the weight (or of an earlier run that had such), and what is
-        fixed is unknown: then all that was measured counts as proportional to the weight.
+        fixed is unknown: then all that was measured counts as proportional to the weight. Nor is a size refused of
+        which overlapping batches would take no more than that.
         """
         cost = self.cost
         if cost is None:
             return math.inf
         if cost.guarded(0) <= available or not self.alone or self.largest_peak > available:
-            return cost.capacity(available)
+            return max(cost.capacity(available), self._largest_fitting(available, cost.margin))
         peaks = (*self._alone_with_transfers().items(), *self.overlapped.items())
         dearest = max(peak / weight for weight, peak in peaks if weight > 0)
         return Cost(self.results, dearest + self.excess + self.growth, cost.margin).capacity(available)
+
+    def _largest_fitting(self, available: int, margin: float) -> float:
+        """The largest weight of which overlapping batches were measured, and would fit today; 0 where none would."""
+        more = self.excess + self.growth
+        costs = {weight: Cost(peak + self.results, more, margin) for weight, peak in self.overlapped.items()}
+        return max((weight for weight, cost in costs.items() if cost.guarded(weight) <= available), default=0.0)
 
     def _alone_with_transfers(self) -> dict[float, float]:
         """What batches that ran alone would take beside one more input and output, by weight."""
