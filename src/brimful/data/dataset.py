@@ -172,28 +172,29 @@ def null_error(reason: str, row: int) -> InputError:
 def unpack(tree: Any, what: str = "the source") -> tuple[Fields, Callable[[Fields], Any]]:
     """The fields of a dataset or batch by name, and the function that gives such fields the same form again."""
     fields: Fields = {}
-
-    def walk(part: Any, name: str) -> Callable[[Fields], Any]:
-        prefix = f"{name}." if name else ""
-        if isinstance(part, Mapping):
-            keys = {key: walk(value, f"{prefix}{key}") for key, value in part.items()}
-            return lambda fields: {key: build(fields) for key, build in keys.items()}
-        if isinstance(part, tuple) and not isinstance(part, Padded):
-            names = getattr(part, "_fields", None)
-            builds = [walk(value, f"{prefix}{key}") for key, value in zip(names or range(len(part)), part, strict=True)]
-            kind = type(part)
-            return lambda fields: (
-                kind(*(build(fields) for build in builds)) if names else tuple(build(fields) for build in builds)
-            )
-        if name in fields:
-            raise InputError(f"{what} has fields whose names are written alike: {name!r}; rename one")
-        fields[name] = part
-        return lambda fields: fields[name]
-
-    pack = walk(tree, "")
+    pack = _unpack(tree, "", fields, what)
     if not fields:
         raise InputError(f"{what} has no fields; give at least one")
     return fields, pack
+
+
+def _unpack(part: Any, name: str, fields: Fields, what: str) -> Callable[[Fields], Any]:
+    """Adds the fields of a part, by that name, and returns the function that gives them its form."""
+    prefix = f"{name}." if name else ""
+    if isinstance(part, Mapping):
+        keys = {key: _unpack(value, f"{prefix}{key}", fields, what) for key, value in part.items()}
+        return lambda fields: {key: build(fields) for key, build in keys.items()}
+    if isinstance(part, tuple) and not isinstance(part, Padded):
+        names, kind = getattr(part, "_fields", None), type(part)
+        named = zip(names or range(len(part)), part, strict=True)
+        builds = [_unpack(value, f"{prefix}{key}", fields, what) for key, value in named]
+        return lambda fields: (
+            kind(*(build(fields) for build in builds)) if names else tuple(build(fields) for build in builds)
+        )
+    if name in fields:
+        raise InputError(f"{what} has fields whose names are written alike: {name!r}; rename one")
+    fields[name] = part
+    return lambda fields: fields[name]
 
 
 def called(name: str) -> str:

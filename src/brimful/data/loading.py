@@ -1,7 +1,6 @@
 """`loader`: the batches of a dataset, epoch after epoch, from wherever its rows fit best."""
 
 import contextlib
-import gc
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -13,7 +12,7 @@ import torch
 
 from ..core.base.arguments import whole_number
 from ..core.base.errors import BrimfulWarning, BudgetError, ConfigError, InputError
-from ..core.memory import devices
+from ..core.memory import devices, garbage
 from ..core.memory.budget import BudgetLike
 from ..core.memory.oom import clear_frames, error_line, is_out_of_memory
 from .chunked import DatasetChunks, chunked
@@ -386,7 +385,7 @@ class Loader:
         clear_frames(error)
         if not self.step_down(error_line(error)):
             raise error
-        gc.collect()
+        garbage.collect()
         devices.release_cache(self.device)
 
 

@@ -17,6 +17,7 @@ import torch
 from ..core.base.errors import ChangedError, ConfigError, DeviceError, InputError
 from ..core.memory.budget import BudgetLike
 from ..core.memory.devices import DeviceLike, resolve_all
+from ..core.memory.garbage import frozen_heap
 from ..core.memory.plan import Plan
 from ..core.runs.compiling import watch_compiling
 from ..core.runs.events import Event, Events, Planned, Sink, Warned
@@ -99,7 +100,8 @@ def run(
     sink = sink_for(progress)
     prepared = _prepare(programs, samples, options, sink)
     clock = RunClock()
-    with watch_compiling(Events() if sink is None else Events(sink), "programs run", clock):
+    events = Events() if sink is None else Events(sink)
+    with frozen_heap(), watch_compiling(events, "programs run", clock):
         choice = prepared.choose(measure=True)
     choice = replace(choice, seconds=max(0.0, choice.seconds - clock.compiling), compiling=clock.compiling)
 
@@ -108,7 +110,7 @@ def run(
             plan = choice.explained(Plan.from_dict(event.plan)) if isinstance(event, Planned) else None
             sink(event if plan is None else replace(event, plan=plan.to_dict()))
 
-    with tempfile.TemporaryDirectory(prefix="brimful-") as folder:
+    with frozen_heap(), tempfile.TemporaryDirectory(prefix="brimful-") as folder:
         prepared.function.usage_folder = Path(folder)
         arguments = prepared.arguments(choice)
         shown = False if sink is None else explained

@@ -11,8 +11,8 @@ MB = 10**6
 def test_a_size_that_ran_is_not_refused_for_a_fixed_part_that_two_noisy_peaks_make_up():
     """Peaks of 512 and 1024 differ by less than their weights, so that nearly all of them looks fixed, and with the
     results that stay nothing fits; 256 items ran in a fifth of the budget all the same."""
-    alone = {64: int(2.4 * MB), 256: 13 * MB, 512: 12 * MB, 1024: 34 * MB}
-    overlapped = {64: int(4.7 * MB), 256: 14 * MB, 512: 53 * MB, 1024: 63 * MB}
+    alone: dict[float, int] = {64: int(2.4 * MB), 256: 13 * MB, 512: 12 * MB, 1024: 34 * MB}
+    overlapped: dict[float, int] = {64: int(4.7 * MB), 256: 14 * MB, 512: 53 * MB, 1024: 63 * MB}
     memory = MemoryModel(alone=alone, overlapped=overlapped, transfers=28_000, results=32 * MB, growth=11_000)
     cost = memory.cost
     assert cost is not None
@@ -22,12 +22,13 @@ def test_a_size_that_ran_is_not_refused_for_a_fixed_part_that_two_noisy_peaks_ma
 
 @given(st.data())
 def test_no_capacity_is_above_the_line_nor_what_was_measured(data: st.DataObject):
-    sizes = [64, 128, 256, 512]
+    sizes = [64.0, 128.0, 256.0, 512.0]
     peaks = data.draw(st.lists(st.integers(1000, 50 * MB), min_size=4, max_size=4))
-    more = {"growth": data.draw(st.floats(0, 20_000)), "excess": data.draw(st.floats(0, 20_000))}
+    growth, excess = data.draw(st.floats(0, 20_000)), data.draw(st.floats(0, 20_000))
+    results = data.draw(st.integers(0, 30 * MB))
     overlapped = dict(zip(sizes, peaks, strict=True))
     alone = {size: peak // 2 for size, peak in overlapped.items()}
-    memory = MemoryModel(alone=alone, overlapped=overlapped, results=data.draw(st.integers(0, 30 * MB)), **more)
+    memory = MemoryModel(alone=alone, overlapped=overlapped, results=results, growth=growth, excess=excess)
     available, cost = data.draw(st.integers(MB, 100 * MB)), memory.cost
     assert cost is not None
     capacity = memory.capacity(available)

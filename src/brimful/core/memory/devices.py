@@ -1,16 +1,15 @@
 """The devices of this machine: what their names mean and what memory they have now."""
 
 import contextlib
-import ctypes
 import functools
-import gc
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
 from ..base.errors import DeviceError
-from .host import Memory, host_memory, processor_name
+from . import garbage
+from .host import Memory, c_library, host_memory, processor_name
 from .host import peak_resident_bytes as peak_resident_bytes
 from .host import resident_bytes as resident_bytes
 from .host import trim_heap as trim_heap
@@ -93,7 +92,7 @@ def allocator_retries(device: torch.device) -> int:
 
 def free_garbage() -> None:
     """Frees what only cycles of references hold, and hands it back."""
-    gc.collect()
+    garbage.collect()
     trim_heap()
 
 
@@ -102,7 +101,7 @@ def kept_heap(device: torch.device) -> Iterator[None]:
     """While it is open, the C library keeps freed memory for the next large array (glibc), where the work is on a CPU;
     then it hands it back. Without it every array of more than some megabytes is made of new pages, which the system
     clears one by one."""
-    library = ctypes.CDLL(None) if device.type == "cpu" else None
+    library = c_library() if device.type == "cpu" else None
     if not hasattr(library, "mallopt"):
         yield
         return

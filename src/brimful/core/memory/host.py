@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,17 +68,23 @@ def _field(status: str, name: str) -> int:
     return int(status[start : status.index("kB", start)]) * 1024
 
 
+@functools.cache
+def c_library() -> ctypes.CDLL:
+    """The C library of this process."""
+    return ctypes.CDLL(None)
+
+
 def trim_heap() -> None:
     """Hands freed memory that the C library keeps back to the system, where it can (glibc)."""
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
+        c_library().malloc_trim(0)
 
 
 def share_heap() -> None:
     """Lets threads that are started from here on take memory from the heap that is there (glibc). By default each has
     one of its own, up to eight per core, and each keeps the most that its thread ever needed."""
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
+        c_library().mallopt(_ARENA_MAX, 1)
 
 
 def processor_name() -> str:

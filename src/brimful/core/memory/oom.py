@@ -1,6 +1,5 @@
 """Telling out of memory from other failures, and trying again with less where memory ran out."""
 
-import gc
 import math
 import time
 import traceback
@@ -10,7 +9,7 @@ from typing import TypeVar
 import torch
 
 from ..base.errors import BudgetError
-from . import devices
+from . import devices, garbage
 
 Returned = TypeVar("Returned")
 
@@ -104,7 +103,7 @@ def _collect_garbage() -> None:
     ended, took = _last_collection
     begun = time.monotonic()
     if begun - ended > 10 * took:
-        gc.collect()
+        garbage.collect()
         _last_collection[:] = time.monotonic(), time.monotonic() - begun
 
 
@@ -133,6 +132,17 @@ def clear_frames(error: BaseException) -> None:
     while seen is not None and id(seen) not in past:
         past.add(id(seen))
         traceback.clear_frames(seen.__traceback__)
+        seen = seen.__cause__ or seen.__context__
+
+
+def drop_traceback(error: BaseException) -> None:
+    """For an error that nobody will see but for its text: its frames lead to those of who called, and so to the batch,
+    in a cycle of references that only a garbage collection would end."""
+    seen: BaseException | None = error
+    past: set[int] = set()
+    while seen is not None and id(seen) not in past:
+        past.add(id(seen))
+        seen.__traceback__ = None
         seen = seen.__cause__ or seen.__context__
 
 

@@ -18,8 +18,8 @@ import torch
 from ...core.base import pytree
 from ...core.base.errors import CancelledError, DeviceError, InputError
 from ...core.base.rng import BATCH, derive_seed, seed_generators
+from ...core.memory import oom
 from ...core.memory.devices import transfer_streams
-from ...core.memory.oom import InseparableBatch, as_text, clear_frames, error_line, is_device_lost, is_out_of_memory
 from .batch import OWN_CODES, RESULT, Batch, BatchResult, Status, check
 from .bisect import find_bad, find_exhausting, find_first, group_size
 from .functions.composition import SetupFailed
@@ -154,12 +154,13 @@ class Executor:
         loaded, failed = staged.loaded, dict(staged.loaded.bad)
         returned = None if staged.tree is None else self._tried(lambda: self.stage(loaded), loaded, staged)
         exhausting: tuple[int, ...] = ()
-        if isinstance(returned, BaseException):
-            full = is_out_of_memory(returned)
-            returned, bad = self._isolate_exhausting(loaded, returned) if full else self._isolate(loaded, returned)
+        if isinstance(error := returned, BaseException):
+            full = oom.is_out_of_memory(error)
+            returned, bad = self._isolate_exhausting(loaded, error) if full else self._isolate(loaded, error)
+            oom.drop_traceback(error)
             tries = f" (tried {1 + self.retries} times)" if self.retries and not full else ""
-            failed |= {item: error_line(error) + tries for item, error in bad.items()}
-            exhausting = tuple(item for item, error in bad.items() if is_out_of_memory(error))
+            failed |= {item: oom.error_line(error) + tries for item, error in bad.items()}
+            exhausting = tuple(item for item, error in bad.items() if oom.is_out_of_memory(error))
         if returned is None:
             return LaunchedBatch(loaded, None, None, failed, exhausting)
         self._worked = True
@@ -177,9 +178,12 @@ class Executor:
         """
         returned = self._call(staged or stage(), whole)
         for _ in range(self.retries):
-            if not isinstance(returned, BaseException) or is_out_of_memory(returned):
+            if not isinstance(returned, BaseException) or oom.is_out_of_memory(returned):
                 break
+            oom.drop_traceback(returned)
             returned = self._call(stage(), whole)
+        if staged is None and isinstance(returned, BaseException):  # one of many attempts, of which the text is kept
+            oom.drop_traceback(returned)
         return returned
 
     def _call(self, staged: StagedBatch, whole: LoadedBatch) -> Batch | BaseException:
@@ -203,9 +207,9 @@ class Executor:
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             if self._says_device_is_full(error):
                 raise
-            clear_frames(error)
-            if not self.grad and "does not require grad" in error_line(error):
-                error.args = (f"{error_line(error, named=False)} (map runs fn under torch.no_grad: pass grad=True)",)
+            oom.clear_frames(error)
+            if not self.grad and "does not require grad" in (line := oom.error_line(error, named=False)):
+                error.args = (f"{line} (map runs fn under torch.no_grad: pass grad=True)",)
             # Without this frame, which the traceback would hold with the batch until garbage is collected.
             return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
         return check(returned, staged.loaded.count)
@@ -214,7 +218,7 @@ class Executor:
         """Memory of a GPU that runs out says little of the items; that of the host is asked for by one of them."""
         if isinstance(error, torch.OutOfMemoryError):
             return True
-        return self._cuda and is_out_of_memory(error) and not isinstance(error, MemoryError)
+        return self._cuda and oom.is_out_of_memory(error) and not isinstance(error, MemoryError)
 
     @contextlib.contextmanager
     def _on_device(self, loaded: LoadedBatch) -> Iterator[None]:
@@ -223,12 +227,12 @@ class Executor:
             with torch.cuda.device(self.device) if self._cuda else contextlib.nullcontext():
                 yield
         except RuntimeError as error:
-            if not is_device_lost(error):
+            if not oom.is_device_lost(error):
                 raise
             raise DeviceError(
-                f"{self.device} is lost to this process: {error_line(error)}. It happened in the batch at positions "
-                f"{loaded.start} to {loaded.stop}. With out=, what was finished is kept: run the same command again "
-                "to go on. If it happens at the same place again, look at those items."
+                f"{self.device} is lost to this process: {oom.error_line(error)}. It happened in the batch at "
+                f"positions {loaded.start} to {loaded.stop}. With out=, what was finished is kept: run the same "
+                "command again to go on. If it happens at the same place again, look at those items."
             ) from error
 
     def _isolate(self, loaded: LoadedBatch, error: BaseException) -> tuple[Batch | None, dict[int, BaseException]]:
@@ -254,7 +258,7 @@ class Executor:
         if self._bad <= self._isolated / loaded.count:  # so far at most one in a batch: all others may well pass
             first = find_first(good, attempt, error)
             if first is None:
-                raise InseparableBatch
+                raise oom.InseparableBatch
             bad = {good[first[0]]: first[1]}
             returned = self._run_without(loaded, bad)
         if isinstance(returned, BaseException):
@@ -265,7 +269,7 @@ class Executor:
             returned = self._run_without(loaded, bad) if separable else error
         self._isolated, self._bad = self._isolated + len(good), self._bad + len(bad)
         if isinstance(returned, BaseException):
-            raise InseparableBatch
+            raise oom.InseparableBatch
         return returned, bad
 
     def _isolate_exhausting(
@@ -351,7 +355,7 @@ class Executor:
         status[list(launched.exhausting)] = Status.TOO_BIG
         messages |= launched.failed
         messages |= {item: f"{_TOO_BIG}: {launched.failed[item]}" for item in launched.exhausting}
-        messages = {item: as_text(text) for item, text in messages.items()}
+        messages = {item: oom.as_text(text) for item, text in messages.items()}
         values = returned.values
         if values is not None and launched.failed:  # these rows hold another item's numbers
             values = pytree.apply(values, torch.clone)

@@ -5,7 +5,6 @@ the results of the last are moved back and written. A probe runs alone, so that 
 """
 
 import functools
-import gc
 import time
 from collections import deque
 from collections.abc import Callable, Generator
@@ -20,7 +19,7 @@ from ...core.base.compilers.activity import Count, listening
 from ...core.base.errors import BudgetError
 from ...core.base.formatting import format_bytes, format_count
 from ...core.base.rng import preserve_rng
-from ...core.memory import devices
+from ...core.memory import devices, garbage
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
 from ...core.memory.monitor import Peak
@@ -262,7 +261,7 @@ class Pipeline:
         else:
             self._replace(batch, loaded)
             if batch.waited is None and self._in_a_row < 2:  # its last try; of many in a row garbage is not the reason
-                gc.collect()
+                garbage.collect()
             batch.waited = 0.0 if batch.waited is None else self._wait(batch, batch.waited, contended)
         return True
 

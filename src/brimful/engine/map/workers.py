@@ -124,19 +124,19 @@ class WorkerPool:
         self._counted = time.monotonic()
         self._seconds: dict[str, float] = {}  # that batches of a kind of device took, of late
         self._starts: dict[Place, int] = {}  # of workers on a node, since one finished a batch there
-        self._assigned: list[_Assigned] = []
         self._clock = CallClock(math.inf if timeout is None else timeout)
         self._searches: dict[tuple[int, int], SlowItemSearch] = {}  # by the positions of what is to be run next
         self._overdue: set[int] = set()  # workers that were ended for it
         self._complete = False  # whether a worker has ended for want of work
         self._slow = 0  # items that took too long, since one did not
+        self._assigned, workers = (assigned := list[_Assigned]()), self._workers
 
         def start(place: Place) -> None:
             shards = None if identity is None or own is None else hosts.shards(place, identity)
             arguments = executor, own, place.device, hosts.budget_of(place, reserve), item_cost, timeout, shards
             name = f"brimful-{place.device}" + (f" on {place.host}" if place.host else "")
-            self._workers.start(name, _work, *arguments, threads=place.threads, place=place)
-            self._assigned.append(_Assigned(place))
+            workers.start(name, _work, *arguments, threads=place.threads, place=place)
+            assigned.append(_Assigned(place))
 
         self._start = start
         for place in hosts.places:

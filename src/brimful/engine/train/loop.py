@@ -1,5 +1,6 @@
 """The training loop of one rank: steps, epochs, checkpoints."""
 
+import functools
 import json
 import math
 import time
@@ -14,6 +15,7 @@ from ...core.base.errors import ConfigError
 from ...core.memory.monitor import Peak
 from ...core.runs.events import BatchDone, EpochDone, Events, MemoryMeasured, Metric, Warned
 from ...core.runs.log_state import RunClock
+from ...data.loading import Loader
 from ..distributed.collectives import Group
 from .checkpoints import CheckpointDir, Checkpointer
 from .evaluate import Evaluator
@@ -65,7 +67,10 @@ class TrainLoop:
         self._task, self._config, self._prepared, self._loader = task, config, prepared, loader
         self._group, self._events, self._stop, self._peak = group, events, stop, peak
         self._clock = clock
-        self._device, loader.warn = loader.device, self._warn
+        # Parts of the loop are given what they need and not the loop, which holds them: in a cycle of references the
+        # data would stay on the device until a garbage collection.
+        self._warn = warn = functools.partial(_emit_warning, events)
+        self._device, loader.warn = loader.device, warn
         self._read_every = config.log_every or (1 if self._device.type == "cpu" else _READ_EVERY)
         self.state = TrainState(micro_batches=prepared.micro_batches)
         self.epochs, self.steps = config.planned(len(loader))
@@ -92,7 +97,7 @@ class TrainLoop:
             self._device,
             prepared.precision,
             group=group,
-            warn=self._warn,
+            warn=warn,
             micro_batches=prepared.micro_batches,
             grad_clip=config.grad_clip,
             average=self._average,
@@ -102,9 +107,9 @@ class TrainLoop:
         )
         graphed = config.graph
         if graphed and getattr(self._schedule, "cycles_momentum", False):  # a graph holds it as it is
-            self._warn("graph=True and a schedule that cycles momentum exclude each other; steps run one by one")
+            warn("graph=True and a schedule that cycles momentum exclude each other; steps run one by one")
             graphed = False
-        self._take_step = GraphedStep(self.step, self._warn) if graphed else self.step
+        self._take_step = GraphedStep(self.step, warn) if graphed else self.step
         self._evaluator = None
         if prepared.valid is not None:
             self._evaluator = Evaluator(self._model, task.loss, prepared.valid, prepared.precision, group)
@@ -112,11 +117,12 @@ class TrainLoop:
         self._rows: list[Any] = []
         self._log = torch.zeros(self._read_every, 3, dtype=self.step.dtype, device=self._device)
         self._slots = self._log.unbind()
-        self.monitor = DivergenceMonitor(config.max_nonfinite, scale is not None, self._warn_some, self._describe)
+        some, described = _SomeWarnings(warn), functools.partial(_describe, loader)
+        self.monitor = DivergenceMonitor(config.max_nonfinite, scale is not None, some, described)
         self._checkpointer = Checkpointer(
-            task.model, optimizer, self._average, scale, loader, checkpoints, group, config.best, self._warn
+            task.model, optimizer, self._average, scale, loader, checkpoints, group, config.best, warn
         )
-        self._warnings, self._parts = 0, dict[str, int]()
+        self._parts = dict[str, int]()
         self.kept = self._samples_kept()  # samples that a resumed run would not see again
         self._saved_at = self._reported_at = time.monotonic()
 
@@ -336,20 +342,6 @@ class TrainLoop:
         """Of a checkpoint that holds the state as it is now; None where none are written."""
         return None if self._checkpointer.directory is None else self.samples_done()
 
-    # Warnings.
-
-    def _warn(self, message: str) -> None:
-        self._events.emit(Warned(message=message))
-
-    def _warn_some(self, message: str) -> None:
-        self._warnings += 1
-        if self._warnings <= _MAX_WARNINGS:
-            self._warn(message + ("; further ones are only counted" if self._warnings == _MAX_WARNINGS else ""))
-
-    def _describe(self, step: int) -> str:
-        epoch, batch = divmod(step, len(self._loader))
-        return f"batch {batch + 1} of epoch {epoch + 1} (samples {_list(self._loader.index(epoch, batch), 5)})"
-
     def _check_gradients(self) -> None:
         model = self._task.model
         without = [name for name, weight in model.named_parameters() if weight.requires_grad and weight.grad is None]
@@ -361,6 +353,28 @@ class TrainLoop:
                 "the model has batch normalization and batches are split: each part is normalized by itself, which is "
                 "not the whole batch's gradient. Use group or layer normalization, or accumulation_steps=1 on one rank"
             )
+
+
+def _emit_warning(events: Events, message: str) -> None:
+    events.emit(Warned(message=message))
+
+
+class _SomeWarnings:
+    """Warns a few times."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn, self._count = warn, 0
+
+    def __call__(self, message: str) -> None:
+        self._count += 1
+        if self._count <= _MAX_WARNINGS:
+            self._warn(message + ("; further ones are only counted" if self._count == _MAX_WARNINGS else ""))
+
+
+def _describe(loader: Loader, step: int) -> str:
+    """The batch of a step, by its place and some of its samples."""
+    epoch, batch = divmod(step, len(loader))
+    return f"batch {batch + 1} of epoch {epoch + 1} (samples {_list(loader.index(epoch, batch), 5)})"
 
 
 def _list(values: Any, limit: int) -> str:

@@ -83,6 +83,14 @@ class BackgroundWriter:
             self._calls.popleft().result()
 
     def close(self) -> None:
-        """Waits until all is written, and ends the thread."""
-        with self._thread or contextlib.nullcontext():
-            self.drain()
+        """Waits until all is written, ends the thread, and lets go of the function: what that belongs to often holds
+        this writer, and all results, which would stay in memory until a garbage collection."""
+        try:
+            with self._thread or contextlib.nullcontext():
+                self.drain()
+        finally:
+            self._write = _closed
+
+
+def _closed(*arguments: Any) -> None:
+    raise RuntimeError("the writer is closed")
