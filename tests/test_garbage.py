@@ -47,6 +47,12 @@ def some_fail(x: torch.Tensor) -> torch.Tensor:
     return 2 * x
 
 
+def few_at_a_time(x: torch.Tensor) -> torch.Tensor:
+    if len(x) > 4:
+        raise ValueError("too many")
+    return 2 * x
+
+
 def with_negative() -> torch.Tensor:
     x = X.clone()
     x[[5, 700], 0] = -1
@@ -77,6 +83,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "map as a stream": stream,
     "map of items that fail": lambda path: brimful.map(some_fail, with_negative(), **QUIET),
     "map of items that fail, again": lambda path: brimful.map(some_fail, with_negative(), retries=2, **QUIET),
+    "map of items that fail together": lambda path: brimful.map(few_at_a_time, X[:50], **QUIET),
     "train": train,
     "train with validation": lambda path: train(path, valid={"x": X, "y": X.sum(1, keepdim=True)}),
     "train to disk": lambda path: train(path, out=path, resume=False),

@@ -9,7 +9,7 @@ import gc
 import threading
 from collections.abc import Iterator
 
-_lock, _open = threading.Lock(), [0]  # how many are under way
+_lock, _open = threading.RLock(), [0]  # how many are under way
 
 
 @contextlib.contextmanager
@@ -36,9 +36,9 @@ def frozen_heap() -> Iterator[None]:
 def collect() -> None:
     """Frees what only cycles of references hold, also of before `frozen_heap` began."""
     with _lock:
-        if not _open[0]:
-            gc.collect()
-            return
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
+        if _open[0]:
+            gc.unfreeze()
+    gc.collect()  # without the lock: what is freed may run code of its own
+    with _lock:
+        if _open[0]:
+            gc.freeze()

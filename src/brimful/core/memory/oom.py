@@ -1,6 +1,7 @@
 """Telling out of memory from other failures, and trying again with less where memory ran out."""
 
 import math
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -137,13 +138,37 @@ def clear_frames(error: BaseException) -> None:
 
 def drop_traceback(error: BaseException) -> None:
     """For an error that nobody will see but for its text: its frames lead to those of who called, and so to the batch,
-    in a cycle of references that only a garbage collection would end."""
-    seen: BaseException | None = error
-    past: set[int] = set()
+    in a cycle of references that only a garbage collection would end. An exception that the caller is handling, to
+    which the error leads, keeps its own."""
+    for seen in _chain(error):
+        seen.__traceback__ = None
+
+
+class DroppedTraceback:
+    """A context manager at whose end an error's traceback is dropped. Where that very error is raised it has the frames
+    of before, though others like it, of the same cause, were dropped meanwhile."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __enter__(self) -> None:
+        self._before = [(seen, seen.__traceback__) for seen in _chain(self._error)]  # and not what is raised meanwhile
+
+    def __exit__(self, kind: object, raised: BaseException | None, frames: object) -> None:
+        for seen, before in self._before:
+            seen.__traceback__ = before if raised is self._error else None
+        self._before.clear()
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """An error and what led to it, up to what the caller is handling: `raise error from error` leads back to itself."""
+    chain, seen = list[BaseException](), error
+    past = {id(sys.exception())}
     while seen is not None and id(seen) not in past:
         past.add(id(seen))
-        seen.__traceback__ = None
+        chain.append(seen)
         seen = seen.__cause__ or seen.__context__
+    return chain
 
 
 def error_line(error: BaseException, named: bool = True) -> str:

@@ -152,12 +152,12 @@ class Executor:
             DeviceError: the device is lost to this process.
         """
         loaded, failed = staged.loaded, dict(staged.loaded.bad)
-        returned = None if staged.tree is None else self._tried(lambda: self.stage(loaded), loaded, staged)
+        returned = None if staged.tree is None else self._tried(lambda: self.stage(loaded), loaded, staged, text=False)
         exhausting: tuple[int, ...] = ()
         if isinstance(error := returned, BaseException):
             full = oom.is_out_of_memory(error)
-            returned, bad = self._isolate_exhausting(loaded, error) if full else self._isolate(loaded, error)
-            oom.drop_traceback(error)
+            with oom.DroppedTraceback(error):
+                returned, bad = self._isolate_exhausting(loaded, error) if full else self._isolate(loaded, error)
             tries = f" (tried {1 + self.retries} times)" if self.retries and not full else ""
             failed |= {item: oom.error_line(error) + tries for item, error in bad.items()}
             exhausting = tuple(item for item, error in bad.items() if oom.is_out_of_memory(error))
@@ -168,13 +168,14 @@ class Executor:
             return self._send_back(loaded, returned, failed, exhausting)
 
     def _tried(
-        self, stage: Callable[[], StagedBatch], whole: LoadedBatch, staged: StagedBatch | None = None
+        self, stage: Callable[[], StagedBatch], whole: LoadedBatch, staged: StagedBatch | None = None, text: bool = True
     ) -> Batch | BaseException:
         """What the function returns for a batch, or raises every time.
 
         Args:
             stage: makes the batch anew: the function may have changed what it was given.
             staged: the batch, where it was made already.
+            text: of an error only the text is wanted, and not where it was raised.
         """
         returned = self._call(staged or stage(), whole)
         for _ in range(self.retries):
@@ -182,16 +183,13 @@ class Executor:
                 break
             oom.drop_traceback(returned)
             returned = self._call(stage(), whole)
-        if staged is None and isinstance(returned, BaseException):  # one of many attempts, of which the text is kept
+        if text and isinstance(returned, BaseException):
             oom.drop_traceback(returned)
         return returned
 
     def _call(self, staged: StagedBatch, whole: LoadedBatch) -> Batch | BaseException:
-        """What the function returns for a batch, or raises for want of anything but the device's memory.
-
-        Args:
-            whole: the batch that it is, or is a part of.
-        """
+        """What the function returns for a batch, or a part of the whole one, or raises for want of anything but the
+        device's memory."""
         if staged.arrived is not None:
             torch.cuda.current_stream(self.device).wait_event(staged.arrived)
         if self.on_call is not None:
@@ -282,7 +280,7 @@ class Executor:
         exhausting = find_exhausting(self._readable(loaded), functools.partial(self._attempt, loaded))
         if exhausting is None or loaded.count == 1:
             raise error
-        returned = self._run_without(loaded, {exhausting: error})
+        returned = self._run_without(loaded, {exhausting: error}, text=False)
         if isinstance(returned, BaseException):
             raise returned
         return returned, {exhausting: error}
@@ -296,7 +294,9 @@ class Executor:
         part = loaded.slice(first, last + 1) if last - first + 1 == len(items) else loaded.select(items)
         return self._tried(lambda: self.stage(part), loaded)
 
-    def _run_without(self, loaded: LoadedBatch, bad: Mapping[int, object]) -> Batch | BaseException | None:
+    def _run_without(
+        self, loaded: LoadedBatch, bad: Mapping[int, object], text: bool = True
+    ) -> Batch | BaseException | None:
         """What the function returns for a batch in which a good item stands in for each bad one; None where all are."""
         out = sorted({*bad, *loaded.bad})
         stand_in = next((item for item in range(loaded.count) if item not in bad and item not in loaded.bad), None)
@@ -311,7 +311,7 @@ class Executor:
                 tensor[out] = tensor[stand_in].clone()
             return staged
 
-        return self._tried(stage, loaded)
+        return self._tried(stage, loaded, text=text)
 
     def _send_back(
         self, loaded: LoadedBatch, returned: Batch, failed: dict[int, str], exhausting: tuple[int, ...]

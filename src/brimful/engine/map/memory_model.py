@@ -104,10 +104,17 @@ class MemoryModel:
         return Cost(self.results, dearest + self.excess + self.growth, cost.margin).capacity(available)
 
     def _largest_fitting(self, available: int, margin: float) -> float:
-        """The largest weight of which overlapping batches were measured, and would fit today; 0 where none would."""
-        more = self.excess + self.growth
-        costs = {weight: Cost(peak + self.results, more, margin) for weight, peak in self.overlapped.items()}
-        return max((weight for weight, cost in costs.items() if cost.guarded(weight) <= available), default=0.0)
+        """The largest weight of which overlapping batches were measured, and would fit today, as all smaller ones
+        would; 0 where none would, where a batch ran out of memory all the same, and where a cost was known before."""
+        if self.excess or self.prior is not None:
+            return 0.0
+        predicted, peak, largest = self._alone_with_transfers(), 0.0, 0.0
+        for weight in sorted({*predicted, *self.overlapped}):
+            peak = max(peak, predicted.get(weight, 0.0), self.overlapped.get(weight, 0.0))
+            if Cost(peak + self.results, self.growth, margin).guarded(weight) > available:
+                break
+            largest = weight if weight in self.overlapped else largest
+        return largest
 
     def _alone_with_transfers(self) -> dict[float, float]:
         """What batches that ran alone would take beside one more input and output, by weight."""

@@ -89,7 +89,7 @@ class BackgroundWriter:
             with self._thread or contextlib.nullcontext():
                 self.drain()
         finally:
-            self._write = _closed
+            self._write, self._thread = _closed, None
 
 
 def _closed(*arguments: Any) -> None:
