@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from brimful.service.dashboard.pages import compare, devices, jobs
+from brimful.service.dashboard.pages import compare, data, devices, jobs
 from brimful.service.dashboard.parts.outage import Outage
 from brimful.service.errors import Unavailable
 from brimful.service.jobs.job import Job, JobPage, JobRequest
@@ -53,9 +53,15 @@ def outage() -> tuple[Outage, list[str]]:
     return made, said
 
 
-@pytest.mark.parametrize("make", [jobs_view, devices_view, comparison])
+def data_view(service: Any) -> Any:
+    view = data._DataView(SimpleNamespace(service=service))  # pyright: ignore[reportArgumentType]
+    view.datasets = view.uploads = view.jobs = view._renew = Mock()
+    return view
+
+
+@pytest.mark.parametrize("make", [jobs_view, devices_view, comparison, data_view])
 def test_a_page_says_that_it_is_out_of_date_until_it_is_not(make: Any):
-    service = SimpleNamespace(devices=list, metrics=lambda *_: {})
+    service = SimpleNamespace(devices=list, metrics=lambda *_: {}, datasets=list, uploads=list)
     service.jobs = Mock(side_effect=[AWAY, AWAY, PAGE])
     service.job = Mock(side_effect=[AWAY, AWAY, RUN])
     view = make(service)

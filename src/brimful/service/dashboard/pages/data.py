@@ -7,17 +7,17 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from ....core.base.errors import BrimfulError
 from ....core.base.formatting import format_bytes
-from ...jobs.job import Job, JobFilter, Upload
+from ...jobs.job import Job, JobFilter, JobPage, Upload
 from ...jobs.state import JobState
 from ..elements import VALUE, Number, Tag, button, careful_button, link, table
 from ..notices import notify
 from ..parts.form.upload import upload_field
+from ..parts.outage import Outage
 from ..shell import frame
 from ..threads import ask
 from ..values import fraction, progress_text, recordings_number
-from ..viewer import PATIENCE, Dashboard, change, may_change, message_of
+from ..viewer import PATIENCE, Dashboard, change, may_change
 
 _PACE = 2.0
 _JOBS = 5
@@ -31,21 +31,17 @@ def install(dashboard: Dashboard) -> None:
 
 
 class _DataView:
-    """The page in one browser.
-
-    Attributes:
-        away: whether the last look found no database: that is said once.
-    """
+    """The page in one browser."""
 
     def __init__(self, dashboard: Dashboard) -> None:
         self.service = dashboard.service
         self.chosen: str | None = None
         self.name, self.typed = "", False
         self.seen: dict[Tag, Any] = {}
-        self.away = False
 
     async def build(self) -> None:
         Tag("h1", "Data")
+        self.outage = Outage()
         with Tag("section", classes="section", aria_label="Datasets"):
             Tag("h2", "Datasets")
             self.datasets = Tag("div")
@@ -98,17 +94,16 @@ class _DataView:
             notify(f"Importing {self.name}")
             await self._refresh()
 
+    async def _read(self) -> tuple[list[dict[str, Any]], list[Upload], JobPage]:
+        jobs = JobFilter(workload="data", limit=_JOBS)
+        service = self.service
+        return await ask(service.datasets), await ask(service.uploads), await ask(service.jobs, jobs)
+
     async def _refresh(self) -> None:
-        try:
-            datasets = await ask(self.service.datasets)
-            uploads = await ask(self.service.uploads)
-            page = await ask(self.service.jobs, JobFilter(workload="data", limit=_JOBS))
-        except BrimfulError as error:
-            if not self.away:
-                notify(message_of(error), "error")
-            self.away = True
+        read = await self.outage.during(self._read())
+        if read is None:
             return
-        self.away = False
+        datasets, uploads, page = read
         jobs = [(job.id, job.state, job.progress, job.message) for job in page.jobs]
         self._renew(self.datasets, datasets, lambda: self._show_datasets(datasets))
         self._renew(self.uploads, uploads, lambda: self._show_uploads(uploads))

@@ -160,8 +160,7 @@ class _JobView:
                 await self.dashboard.feed.wait(self.id, self.event, _QUIET)
                 try:
                     with client:
-                        await self._update()
-                        self.outage.over()
+                        await self.outage.waited(self._updated(client))
                 except NotFound:
                     with client:
                         ui.navigate.to("/")
@@ -173,6 +172,11 @@ class _JobView:
                     _LOG.exception("the page of job %s could not be brought up to date", self.id)
                     await asyncio.sleep(_QUIET)
                 await asyncio.sleep(_PACE)
+
+    async def _updated(self, client: Client) -> None:
+        """`_update` in a task of its own: elements are made where their task says."""
+        with client:
+            await self._update()
 
     async def _update(self) -> None:
         service, id = self.service, self.id

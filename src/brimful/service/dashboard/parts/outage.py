@@ -23,15 +23,20 @@ class Outage:
 
     async def during(self, reading: Coroutine[Any, Any, T]) -> T | None:
         """What is read; None where that fails. While it takes long, and after it has failed, the page says so."""
+        try:
+            return await self.waited(reading)
+        except BrimfulError as error:
+            self.show(error)
+            return None
+
+    async def waited(self, reading: Coroutine[Any, Any, T]) -> T:
+        """What is read, or its error. While it takes long the page says so."""
         task = asyncio.ensure_future(reading)
         try:
             await asyncio.wait({task}, timeout=_LONG)
             if not task.done():
                 self._say("the database does not answer")
             found = await task
-        except BrimfulError as error:
-            self.show(error)
-            return None
         finally:
             task.cancel()
         self.over()
