@@ -179,5 +179,6 @@ def _draw_memory(axes: Any, result: WPOResult) -> None:
     for x, (size, color) in enumerate(((result.predicted, BLUE), (result.observed, RED)), 1):
         axes.bar(x, size / 1e6, color=color)
         axes.annotate(format_bytes(size), (x, size / 1e6), ha="center", va="bottom", fontsize=8)
-    axes.set_xticks(range(3), ("by part", "predicted", "observed"))
+    axes.set_xticks(range(3), ("by part", "predicted", "observed"), fontsize=8)
+    axes.set_xlim(-0.6, 4.6)  # with room for the names of the parts
     axes.set(title=f"peak memory: {result.plan.strategy}, chunks of {result.plan.batch}", ylabel="MB")
