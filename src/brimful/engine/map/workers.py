@@ -17,7 +17,7 @@ import torch
 from ...core.base.errors import WorkerError
 from ...core.memory.cost import Cost
 from ...core.memory.limit import MemoryLimit
-from ..distributed.workers import Answer, Channel, Event, Place
+from ..distributed.workers import Answer, Channel, Event, Place, Workers
 from .batch_spans import BatchSpan
 from .executor import Executor
 from .functions.composition import prepare
@@ -129,9 +129,9 @@ class WorkerPool:
         self._overdue: set[int] = set()  # workers that were ended for it
         self._complete = False  # whether a worker has ended for want of work
         self._slow = 0  # items that took too long, since one did not
-        self._assigned, workers = (assigned := list[_Assigned]()), self._workers
+        self._assigned = list[_Assigned]()  # `start` has it without self, which would be a cycle of references
 
-        def start(place: Place) -> None:
+        def start(place: Place, workers: Workers = self._workers, assigned: list[_Assigned] = self._assigned) -> None:
             shards = None if identity is None or own is None else hosts.shards(place, identity)
             arguments = executor, own, place.device, hosts.budget_of(place, reserve), item_cost, timeout, shards
             name = f"brimful-{place.device}" + (f" on {place.host}" if place.host else "")
